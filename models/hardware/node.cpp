@@ -121,6 +121,8 @@ void read_host(NodeType& node, Fields& fields, const Catalog& catalog) {
   node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
   node.rest_power = read_power(fields);
+  // Only `size` needs it, which takes it from the entry (`rated_power`).
+  fields.power({"rated_power", "Most power of the whole node as its maker rates it, for `site`."}, Watts{0});
 }
 
 /// Removes the figures of a part that its `type` lists with their sources.

@@ -10,47 +10,14 @@
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
+#include "tests/scenarios/sized_rows.hpp"
 
 namespace scenarios_test_size_choices {
 
 using namespace trainyard;
+using namespace trainyard::test;
 
 namespace {
-
-Prices prices_of(const std::string& text) { return read_prices(parse_document(text, "prices.yml")); }
-
-/// Returns a training that takes `days` on nodes of eight GPUs. Each node draws 1 kW.
-SizeRow evaluated_row(const Prices& prices, const std::string& node, int nodes, double days) {
-  const std::string gpu = node == "dgx-a100" ? "a100-sxm4-80gb" : "h100-sxm5-80gb";
-  SizeRow row;
-  row.model = "gpt2";
-  row.node = node;
-  row.nodes = nodes;
-  row.gpus = 8 * nodes;
-  row.plan = "data 8";
-  row.step_time = 1;
-  row.time = days * 86400;
-  row.gpu_hours = days * 24 * row.gpus;
-  row.energy = 1000.0 * nodes * row.time;
-  if (!prices.rents.empty()) row.money = row.gpu_hours * prices.gpu_hour(node, gpu, 8);
-  if (prices.purchase.has_price(node, gpu)) {
-    const double rent_hour = prices.rents.empty() ? 0 : row.gpus * prices.gpu_hour(node, gpu, 8);
-    row.ownership = cost_of_ownership(prices.purchase, {{node, gpu, nodes, 8, 8}}, 1000.0 * nodes, 1, rent_hour);
-    row.ownership->training = row.ownership->year() * days / 365;
-  }
-  return row;
-}
-
-SizeAnswer judged_answer(const Prices& prices, double days, bool purchase, std::vector<SizeRow> rows) {
-  SizeAnswer answer;
-  answer.scenario = "question";
-  answer.currency = prices.currency;
-  answer.days = days;
-  answer.purchase = purchase;
-  answer.rows = std::move(rows);
-  judge_sizes(answer, prices);
-  return answer;
-}
 
 std::string cluster_of(const SizeRow& row) { return fmt::format("{} x {}", row.nodes, row.node); }
 
@@ -62,7 +29,7 @@ TEST_CASE("nodes that are owned cost no purchase price, and only bought nodes wa
       "purchase: {node: {dgx-a100: 100, dgx-h100: {1: 300, 8: 200}}, storage: 70, switch: 50, cable: 2, kwh: 0.1, "
       "owned: {dgx-a100: 2, dgx-h100: 4}, delivery: {a100-sxm4-80gb: 10 d, dgx-h100: 20 d}}\n");
   const auto ownership_of = [&prices](const std::string& node, const std::string& gpu, int nodes) {
-    return cost_of_ownership(prices.purchase, {{node, gpu, nodes, 8, 8}}, 1000.0 * nodes, 1, 0);
+    return owned_nodes(prices, node, gpu, nodes, 0);
   };
   const Ownership two_nodes = ownership_of("dgx-a100", "a100-sxm4-80gb", 2),
                   six_nodes = ownership_of("dgx-a100", "a100-sxm4-80gb", 6);
@@ -124,17 +91,21 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
   CHECK(slower.node.empty());
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision ==
-        "Buy 4 x dgx-a100, beside the 2 that are owned, for 400 USD: 25 days, of which 10 for the delivery, 6 kW.");
-  CHECK(answer.verdict->reason == "No other choice meets all conditions. Out: 2 x dgx-h100 misses the deadline.");
+        "Buy 4 x dgx-a100, beside the 2 that are owned, for 400 USD: 25 days, of which 10 for the delivery, 6 kW on "
+        "average.");
+  CHECK(answer.verdict->reason ==
+        "No other purchase of the simulated sizes meets all conditions. Not all plans are proved to be the best: a "
+        "longer "
+        "search (--work) may change the order. Out: 2 x dgx-h100 misses the deadline.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the deadline rises above 31 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 "
         "in days falls below 19 (now 20): then 2 x dgx-h100; if the time of dgx-h100 in % of the simulated falls below "
         "90.91 (now 100): then 2 x dgx-h100.");
-  CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW.");
+  CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW on average.");
   const SizeAnswer late = answer_at(20, 24);
   CHECK(late.verdict->decision ==
-        "None of the simulated sizes meets all conditions. The nearest is 6 x dgx-a100 for 400 USD: 25 days, of which "
-        "10 for the delivery, 6 kW.");
+        "None of the simulated sizes meets all conditions by a purchase. The nearest is 6 x dgx-a100 for 400 USD: 25 "
+        "days, of which 10 for the delivery, 6 kW on average.");
   CHECK(late.verdict->reason == "Missed: " + late.why_none + ".");
   CHECK(late.verdict->changes == "6 x dgx-a100 would do with a deadline of 25.0 days.");
   CHECK_FALSE(late.cheapest);
@@ -240,16 +211,18 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
   CHECK(decision_of(rented_sizes(3, *reserved.break_even * 0.999)) == decision_of(answer));
   CHECK(decision_of(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
   REQUIRE(answer.verdict);
-  CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11,680 USD: 20 days, 4 kW.");
-  CHECK(
-      answer.verdict->reason ==
-      "Next comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350,400 USD, "
-      "as much as renting on demand if it is in use 25 % of the time.");
+  CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11,680 USD: 20 days, 4 kW on average.");
+  CHECK(answer.verdict->reason ==
+        "Next comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. Not all plans are proved to be the "
+        "best: a "
+        "longer search (--work) may change the order. To buy 4 x dgx-a100 costs 350,400 USD, as much as renting (on "
+        "demand) "
+        "if it is in use 25 % of the time.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 (now 3): then 2 x dgx-h100 (on "
+        "demand); if the time of dgx-h100 in % of the simulated falls below 84.49 (now 100): then 2 x dgx-h100 (on "
         "demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 (now 0.5): then 2 x "
-        "dgx-h100 (on demand); if the hourly rent of a100-sxm4-80gb falls below 0.7604 (now 1): then 4 x dgx-a100 (on "
-        "demand).");
+        "dgx-h100 (on demand).");
   const SizeAnswer budget_answer = rented_sizes(3, 0.5, 12000);
   CHECK(decision_of(budget_answer) == decision_of(answer));
   CHECK(choice_on(budget_answer, "dgx-h100", "on demand").missed == "budget");
@@ -259,6 +232,8 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
 TEST_CASE("the choices of size and the verdict are in its JSON, with intervals and risk", "[size]") {
   SizeAnswer answer = rented_sizes(3, 0.5, 0, 0.1);
   answer.choices.front().network = "2:1";
+  answer.choices.front().used_money = 9000;
+  answer.choices.front().risk = 0.14;
   const nlohmann::ordered_json j = size_fields().json(answer);
   const nlohmann::ordered_json& choices = j.at("choices");
   REQUIRE(choices.size() == answer.choices.size());
@@ -301,10 +276,16 @@ TEST_CASE("without prices the fewest device-hours decide", "[size]") {
       no_prices, 30, false, {evaluated_row(no_prices, "dgx-a100", 4, 20), evaluated_row(no_prices, "dgx-h100", 2, 12)});
   CHECK(answer.choices.empty());
   REQUIRE(answer.verdict);
-  CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW, 4608 device-hours.");
-  CHECK(answer.verdict->reason == "Next comes 4 x dgx-a100: 15,360 device-hours (233 % more), 20 days.");
-  CHECK(answer.verdict->changes ==
-        "The decision changes if the deadline falls below 12 (now 30). Prices (--prices) may change it, too.");
+  CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW on average, 4608 device-hours.");
+  CHECK(
+      answer.verdict->reason ==
+      "Next comes 4 x dgx-a100: 15,360 device-hours (233 % more), 20 days. Not all plans are proved to be the best: a "
+      "longer search (--work) may change the order.");
+  CHECK(
+      answer.verdict->changes ==
+      "The decision changes if the deadline falls below 12 (now 30): then none of the simulated sizes; if the time of "
+      "dgx-a100 in % of the simulated falls below 30 (now 100): then 4 x dgx-a100; if the time of dgx-h100 in % of the "
+      "simulated rises above 250 (now 100): then none of the simulated sizes. Prices (--prices) may change it, too.");
 }
 
 TEST_CASE("a budget that would do is enough", "[size]") {

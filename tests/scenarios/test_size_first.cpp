@@ -57,6 +57,16 @@ TEST_CASE("the first answer of size bounds all node types and simulates one plan
   CHECK(text.find("bounds of 3 node types") != std::string::npos);
   CHECK(text.find(first->plan) != std::string::npos);
   CHECK(first_size_answer(bounds, nullptr).find("no plain plan fits") != std::string::npos);
+  // A purchase has its price, and no rent.
+  SizeRow bought = *first;
+  bought.money = 17.5e6;
+  bought.terms = "purchase";
+  bought.cost = 123e6;
+  CHECK(first_size_answer(bounds, &bought).find("123,000,000 to buy") != std::string::npos);
+  CHECK(first_size_answer(bounds, &bought).find("17,500,000") == std::string::npos);
+  bought.terms = "spot";
+  bought.cost = 16e6;
+  CHECK(first_size_answer(bounds, &bought).find("16,000,000 (spot)") != std::string::npos);
   // Promising ones come first: those that may be in time, then the least cost.
   for (std::size_t i = 1; i < bounds.size(); ++i)
     if (bounds[i].in_time == bounds[i - 1].in_time && bounds[i].days > 0) CHECK(bounds[i - 1].cost <= bounds[i].cost);

@@ -275,6 +275,7 @@ TEST_CASE("beside rents, a network costs what owning it costs during the trainin
   const double price = 30000.0 * static_cast<double>(row.switches) + 1000.0 * static_cast<double>(row.cables);
   CHECK(*row.network_cost == Approx(price * (annuity + 0.05) * row.days / 365));
   CHECK(*row.cost == Approx(*row.network_cost + 2 * 64 * 24 * row.days));
+  CHECK(row.terms == "on demand");
   // The rents of the answer have this cost beside them, too.
   const SizeAnswer answer = size_clusters(question(kPrices), "small", options_of(64));
   const SizeNetwork& best = *answer.networks->choice();
@@ -285,6 +286,44 @@ TEST_CASE("beside rents, a network costs what owning it costs during the trainin
   CHECK(decision->money == Approx(*best.cost));
   CHECK_THAT(answer.verdict->decision,
              StartsWith(fmt::format("Rent 8 x dgx-h100 (on demand) with the network {} for ", best.network)));
+}
+
+TEST_CASE("the network is chosen for the cluster of the verdict, also if spot decides, and run prices the same network",
+          "[size][costs]") {
+  const auto answer_for = [](bool purchase) {
+    SizeOptions options = options_of(0, 2);
+    options.purchase = purchase;
+    options.node_types = {"dgx-h100", "dgx-a100"};
+    options.unit = 2;
+    return size_clusters(
+        question(
+            "prices: {currency: EUR, gpu_hour: {h100-sxm5-80gb: 2, a100-sxm4-80gb: 1.2}, spot: {interruption: 60 h, "
+            "gpu_hour: {h100-sxm5-80gb: 0.5}}, purchase: {node: {dgx-h100: 300000, dgx-a100: 200000}, switch: "
+            "30000, switch_ports: 16, cable: 1000}}\nfaults: {checkpoint: {every: 10 min, write: 1 s, load: 1 "
+            "s}}\n"),
+        "small", options);
+  };
+  for (const bool purchase : {false, true}) {
+    const SizeAnswer answer = answer_for(purchase);
+    REQUIRE(answer.cheapest);
+    const SizeRow& best = *answer.cheapest;
+    CAPTURE(purchase, best.node, best.nodes, best.network, best.terms, answer.verdict->decision);
+    CHECK(best.terms == (purchase ? "purchase" : "spot"));
+    const SizeNetwork* choice = answer.networks->choice();
+    REQUIRE(choice);
+    CHECK(choice->node == best.node);
+    CHECK(choice->nodes == best.nodes);
+    CHECK(choice->network == best.network);
+    CHECK(*choice->cost == Approx(best.cost));
+    CHECK(choice->days == best.end_days);
+    CHECK_THAT(answer.verdict->decision,
+               Contains(fmt::format("{} x {}", best.nodes, best.node)) &&
+                   Contains("with the network " + best.network + " for " + money_words(best.cost, "EUR")));
+    const Result r = trainyard::answer(read_scenario(best.document, "small")).result;
+    CHECK(r.step_time.value == best.step_time);
+    REQUIRE(r.money->ownership);
+    CHECK(r.money->ownership->price() == Approx(best.ownership->price()));
+  }
 }
 
 TEST_CASE("without prices of a network there are its parts and its loss, and no choice", "[size]") {
@@ -353,6 +392,7 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   row.days = 3;
   row.on_time = 0.75;
   row.missed = "budget";
+  row.terms = "spot";
   row.chosen = true;
   all.rows.push_back({"rail-only", "=gpt2", "dgx-h100", 8, 64, "no rails"});
   const nlohmann::ordered_json j = size_fields().json(answer).at("networks");
@@ -367,14 +407,15 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   SizeAnswer back;
   size_fields().read(size_fields().json(answer), back);
   CHECK(size_fields().json(back)["networks"] == j);
-  CHECK(
-      size_networks_csv(all) ==
-      "network,model,node,nodes,gpus,chosen,missed,error,fabric,switches,ports,cables,nodes_of_rack,price_of_switches,"
-      "network_cost,cost,step_time_s,"
-      "loss,days,on_time_probability\n"
-      "2:1,gpt2,dgx-h100,8,64,true,budget,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: 2}]}\",3,100,"
-      "80,4,1.0,9.0,99.0,0.5,0.01,3.0,0.75\n"
-      "rail-only,'=gpt2,dgx-h100,8,64,false,,no rails,,,,,,,,,,,,\n");
+  CHECK(size_networks_csv(all) ==
+        "network,model,node,nodes,gpus,chosen,missed,terms,error,fabric,switches,ports,cables,nodes_of_rack,price_of_"
+        "switches,"
+        "network_cost,cost,step_time_s,"
+        "loss,days,on_time_probability\n"
+        "2:1,gpt2,dgx-h100,8,64,true,budget,spot,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: "
+        "2}]}\",3,100,"
+        "80,4,1.0,9.0,99.0,0.5,0.01,3.0,0.75\n"
+        "rail-only,'=gpt2,dgx-h100,8,64,false,,,no rails,,,,,,,,,,,,\n");
 }
 
 }  // namespace scenarios_test_size_networks

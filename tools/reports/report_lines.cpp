@@ -143,13 +143,17 @@ std::string sum_in_parts(const std::map<std::string, double>& parts, const std::
 }
 
 std::string rent_or_buy(const Ownership& o) {
-  if (o.rent_year <= 0) return "";
+  std::string text;
+  for (const auto& [part, price] : o.purchase_prices)
+    if (part.starts_with("network")) text = " · not counted: " + part;
+  if (o.rent_year <= 0) return text;
   const auto use = o.break_even_use(), years = o.break_even_years();
-  if (!use) return " · electricity alone costs more than renting";
+  if (!use) return text + " · electricity alone costs more than renting on demand";
   if (*use > 1)
-    return " · renting costs less even at full use" +
+    return text + " · renting on demand costs less even at full use" +
            (years ? fmt::format("; buying would pay only after {:.2f} years", *years) : "");
-  return fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100) +
+  return text +
+         fmt::format(" · buying costs as much as renting on demand if it is in use {:.1f} % of the time", *use * 100) +
          (years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
 }
 

@@ -5,11 +5,13 @@
 #include <cmath>
 
 #include "models/energy/energy.hpp"
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
+#include "tools/reports/size_cells.hpp"
 
 namespace trainyard {
 namespace {
@@ -17,20 +19,18 @@ namespace {
 /// Whole from a thousand on, so that sums agree with their parts: "6,466,123". Else four digits.
 std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
 
-/// A cluster, with its network if that is not the one that all figures count: "48 x dgx-h100, rail-only".
-template <class Cluster>
-std::string cluster_cell(const SizeAnswer& a, const Cluster& c) {
-  const bool is_named = !c.network.empty() && c.network != a.counted_network;
-  return fmt::format("{} x {}{}", c.nodes, c.node, is_named ? ", " + c.network : "");
-}
-
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
   std::string text =
-      fmt::format("{}{} x {} ({} GPU{}): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "", r.nodes, r.node,
-                  counted(r.gpus), r.gpus == 1 ? "" : "s", r.days(), size_money(r.gpu_hours));
+      fmt::format("{}{} x {} ({}){}: {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "", r.nodes, r.node,
+                  counted_noun(r.gpus, "GPU"), terms_in_words(r.terms), r.end_days, size_money(r.paid_gpu_hours));
   if (!a.currency.empty())
-    text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
+    text += fmt::format(", {} {}{}", size_money(r.cost), a.currency, a.purchase ? " to buy" : "");
   return text;
+}
+
+/// Says that a plan may run out of memory: ", at risk: out of memory with 14 %"; "": it hardly may.
+std::string risk_words(double risk) {
+  return is_safe_risk(risk) ? "" : ", at risk: out of memory with " + probability_text(risk);
 }
 
 std::string in_words(const SizeRow& r) {
@@ -39,7 +39,8 @@ std::string in_words(const SizeRow& r) {
   for (const std::int64_t batch : r.batches) batches.push_back(number(batch));
   const std::string compared =
       batches.size() > 1 ? fmt::format(" (the fastest per sample of {})", fmt::join(batches, ", ")) : "";
-  return r.plan + fmt::format(", batch {}{}{}", number(r.batch), compared, r.proved ? "" : " (not proved)");
+  return r.plan + fmt::format(", batch {}{}{}{}", number(r.batch), compared, r.proved ? "" : " (not proved)",
+                              risk_words(r.risk));
 }
 
 /// Says which limit ended the searches.
@@ -68,7 +69,7 @@ std::string fewest_lines(const SizeAnswer& a) {
         a.rows, [&f](const SizeRow& r) { return r.model == f.model && r.node == f.node && r.nodes == f.late; });
     std::string why = "fewer have no plan";
     if (late != a.rows.end()) {
-      why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
+      why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->end_days) : late->error);
       if (f.nodes - f.late > f.unit) why += ", and no number in between has a plan";
     }
     text += wrapped(report_label(text.empty() ? "fewest" : ""),
@@ -95,6 +96,17 @@ std::string headroom_line(const SizeAnswer& a) {
   return words.empty() ? "" : wrapped(report_label("headroom"), words, ";");
 }
 
+/// Says when owning a cluster costs as much as the rents, which it names.
+std::string break_even_words(const SizeRow& r) {
+  const YearlyRent* least = least_rent(r.yearly_rents);
+  if (!least) return "";
+  const std::optional<BreakEven> point = break_even(*r.ownership, r.yearly_rents);
+  if (!point)
+    return fmt::format(" · renting ({}) costs less even at full use: {} a year", least->terms, size_money(least->used));
+  return fmt::format(" · buying costs as much as renting ({}) if it is in use {:.1f} % of the time", point->terms,
+                     point->use * 100);
+}
+
 /// The parts of the purchase and of a year, and when buying costs as much as renting.
 std::string ownership_lines(const SizeAnswer& a) {
   const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
@@ -103,7 +115,7 @@ std::string ownership_lines(const SizeAnswer& a) {
   return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
                       report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" + report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
-                                  size_money(o.training), o.per_million, a.currency, rent_or_buy(o)));
+                                  size_money(o.training), o.per_million, a.currency, break_even_words(*row)));
 }
 
 /// Says which network the figures of the table above count.
@@ -116,11 +128,11 @@ std::string counted_legend(const SizeAnswer& a) {
 /// The table of prices, deadline and budget at which the cheapest cluster changes.
 std::string threshold_table(const SizeAnswer& a) {
   if (a.thresholds.empty()) return "";
-  TextTable table{"changes if", ">is now", "", "then the cheapest of the simulated sizes"};
+  TextTable table{"changes if", ">is now", "", "then the decision among the simulated sizes"};
   for (const SizeThreshold& t : a.thresholds)
     table.rows.push_back({quantity_words(t.quantity), full_number(t.value),
                           fmt::format("{} {}", t.threshold < t.value ? "below" : "above", full_number(t.threshold)),
-                          t.node.empty() ? "none" : cluster_cell(a, t)});
+                          t.node.empty() ? "none" : cluster_cell(a, t) + terms_in_words(t.terms)});
   return "\n" + table.text("  ") + counted_legend(a);
 }
 
@@ -135,13 +147,17 @@ std::string price_unit(const std::string& quantity) {
 std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
+  const bool has_decision = std::ranges::any_of(a.choices, &SizeChoice::decision);
   TextTable table{"",         "paid", ">nodes",         ">days",   ">80 % range",
-                  ">in time", ">MW",  ">" + a.currency, ">to buy", "equals *; now"};
+                  ">in time", ">MW",  ">" + a.currency, ">to buy", has_decision ? "equals *; now" : "misses"};
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
       last += fmt::format("{}{}{} {}; {}", last.empty() ? "" : "; ", c.decision ? "up to " : "",
                           full_number(*c.break_even), price_unit(c.quantity), full_number(c.price));
+    if (c.used_money > 0)
+      last += fmt::format("{}{} for the hours used", last.empty() ? "" : "; ", size_money(c.used_money));
+    if (!is_safe_risk(c.risk)) last += fmt::format("{}at risk, {}", last.empty() ? "" : "; ", probability_text(c.risk));
     table.rows.push_back(
         {c.decision ? "*" : "", c.terms, cluster_cell(a, c), fmt::format("{:.1f}", c.days),
          c.likely_days
@@ -152,10 +168,16 @@ std::string choice_table(const SizeAnswer& a) {
   }
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) +
-         (std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; })
+         (has_decision
               ? "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
                 "  equals *: the price with which the choice costs as much as *; then the price now\n"
               : "  The cost of a purchase is that of owning it for the time of the training\n") +
+         (std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.used_money > 0; })
+              ? "  A reserved term is paid to its end. Its cost for the hours used is what compares with a purchase\n"
+              : "") +
+         (std::ranges::any_of(a.rows, [](const SizeRow& r) { return r.wait_days > 0; })
+              ? "  days: with the delivery of bought nodes\n"
+              : "") +
          (a.counted_network.empty()
               ? ""
               : fmt::format("  nodes: with the network {} unless another one is named\n  {}\n", a.counted_network,
@@ -221,7 +243,9 @@ std::string network_table(const SizeAnswer& a) {
   for (const char* title : {"step", "loss", "days"}) table.add_column(title);
   table.add_column("misses", false);
   for (const SizeNetwork& n : all.rows) {
-    table.rows.push_back({n.chosen ? "*" : "", n.network, fmt::format("{} x {}", n.nodes, n.node)});
+    table.rows.push_back(
+        {n.chosen ? "*" : "", n.network,
+         fmt::format("{} x {}{}", n.nodes, n.node, n.terms == a.plain_terms ? "" : terms_in_words(n.terms))});
     std::vector<std::string>& cells = table.rows.back();
     if (!n.good()) {
       cells.resize(table.head.size() - 1, "-");
@@ -256,29 +280,6 @@ std::string network_table(const SizeAnswer& a) {
   return text + cable_table(a);
 }
 
-/// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
-struct DecisionRange {
-  std::string quantity;
-  double value = 0;
-  const SizeThreshold *below = nullptr, *above = nullptr;
-  /// The share of the value by which it must move at least.
-  double least() const {
-    const double down = below ? 1 - below->threshold / value : HUGE_VAL;
-    return std::min(down, above ? above->threshold / value - 1 : HUGE_VAL);
-  }
-};
-
-std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
-  std::vector<DecisionRange> all;
-  for (const SizeThreshold& t : a.thresholds) {
-    if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
-    (t.threshold < t.value ? all.back().below : all.back().above) = &t;
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
-  return all;
-}
-
 }  // namespace
 
 std::string tornado_picture(const SizeAnswer& a) {
@@ -287,15 +288,16 @@ std::string tornado_picture(const SizeAnswer& a) {
   const std::vector<DecisionRange> ranges = decision_ranges(a);
   const double height = top + row * static_cast<double>(ranges.size()) + 30;
   const SizeRow& best = *a.cheapest;
-  const std::string title = fmt::format("{} x {}{} is the cheapest until …", best.nodes, best.node,
-                                        best.network.empty() ? "" : " with the network " + best.network);
+  const std::string title =
+      fmt::format("{} x {}{}{} is the decision until …", best.nodes, best.node,
+                  best.network.empty() ? "" : " with the network " + best.network, terms_in_words(best.terms));
   Svg svg(label_width + width + room_for_labels, height, title,
-          "Prices, deadline and budget at which another cluster is the cheapest.");
+          "Prices, deadline and budget at which the decision is another one.");
   svg.text(16, 28, title, {.size = 16, .bold = true});
-  svg.text(
-      16, 48,
-      "each quantity alone, in per cent of its value now; beside a bar: the cheapest of the simulated sizes beyond it",
-      {.fill = "#555555"});
+  svg.text(16, 48,
+           "each quantity alone, in per cent of its value now; beside a bar: the decision among the simulated sizes "
+           "beyond it",
+           {.fill = "#555555"});
   const PlotArea area{label_width, top, width, row * static_cast<double>(ranges.size())};
   const ChartAxis axis(0, most);
   draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
@@ -312,7 +314,7 @@ std::string tornado_picture(const SizeAnswer& a) {
       svg.rect(from, y + 8, to - from, row - 16, color, t ? 1 : 0.25);
       if (!t) return;
       const std::string words = fmt::format("{} {}: {}", end < 1 ? "below" : "above", full_number(t->threshold),
-                                            t->node.empty() ? "none" : cluster_cell(a, *t));
+                                            t->node.empty() ? "none" : cluster_cell(a, *t) + terms_in_words(t->terms));
       if (end < 1 && from - label_width > Svg::text_width(words, label_size) + label_gap) {
         svg.text(from - label_gap, y + row / 2 + 4, words, {.anchor = Svg::Anchor::end, .halo = true});
         return;
@@ -337,9 +339,14 @@ std::string tornado_picture(const SizeAnswer& a) {
 std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRow* row) {
   std::string text = fmt::format("first answer after bounds of {} node types: ", bounds.size());
   if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
-  text += fmt::format("{} x {} ({} device{}), {:.1f} days, {} device-hours{}; one plan simulated: {}", row->nodes,
-                      row->node, counted(row->gpus), row->gpus == 1 ? "" : "s", row->days(), size_money(row->gpu_hours),
-                      row->money > 0 ? fmt::format(", {} by rents on demand", size_money(row->money)) : "", row->plan);
+  std::string cost;
+  if (row->terms == "purchase")
+    cost = fmt::format(", {} to buy", size_money(row->cost));
+  else if (row->money > 0)
+    cost = fmt::format(", {}{}", size_money(row->cost), terms_in_words(row->terms));
+  text +=
+      fmt::format("{} x {} ({}), {:.1f} days, {} device-hours{}; one plan simulated: {}", row->nodes, row->node,
+                  counted_noun(row->gpus, "device"), row->end_days, size_money(row->paid_gpu_hours), cost, row->plan);
   std::vector<std::string> next;
   for (const SizeBound& b : bounds)
     if (next.size() < 3 && b.node != row->node && b.days > 0)
@@ -369,9 +376,8 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
-    text += fmt::format(
-        "{}{}meets deadline and budget{}. The nearest:\n", report_label("none"), simulated_sizes,
-        std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; }) ? " by rents on demand" : "");
+    text += fmt::format("{}{}meets deadline and budget{}. The nearest:\n", report_label("none"), simulated_sizes,
+                        a.purchase ? " by a purchase" : "");
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())
@@ -379,38 +385,45 @@ std::string size_screen(const SizeAnswer& a) {
   line("nearest", a.nearest);
   std::vector<std::string> rooms;
   for (const SizeSiteLimit& limit : a.site_limits)
-    rooms.push_back(fmt::format("room for {} x {} (site.{})", limit.nodes, limit.node, limit.limit));
+    rooms.push_back(fmt::format("room for {} x {} (site.{}{})", limit.nodes, limit.node, limit.limit,
+                                limit.node_power > 0 ? fmt::format("; {:.3g} kW a node", limit.node_power / 1e3) : ""));
   if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
   if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
     text += rent_lines(row->rents, a.currency, a.days * 86400);
-  if (const auto& r = a.least_rent)
-    text += report_label("") + fmt::format("of all sizes: {} x {} {}, {} {}\n", r->nodes, r->node, r->terms,
-                                           size_money(r->money), a.currency);
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
   TextTable table{"meets", ">nodes",     ">GPUs", ">days",          ">in time", ">goodput",
                   ">MFU",  ">GPU-hours", ">MWh",  ">" + a.currency, "plan"};
   const bool one_model =
       std::ranges::all_of(a.rows, [&a](const SizeRow& r) { return r.model == a.rows.front().model; });
+  const bool has_terms = std::ranges::any_of(a.rows, [](const SizeRow& r) {
+    return !terms_in_words(r.terms).empty() && r.terms != "on demand" && r.terms != "electricity";
+  });
   for (const SizeRow& r : a.rows) {
     const std::string where = fmt::format("{}{} x {}", one_model ? "" : r.model + " on ", r.nodes, r.node);
     if (!r.good()) {
       table.rows.push_back({"no", where, counted(r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
       continue;
     }
-    table.rows.push_back({!r.meets   ? "no"
-                          : r.pareto ? "best"
-                                     : "yes",
-                          where, counted(r.gpus), fmt::format("{:.1f}", r.days()),
-                          r.on_time ? probability_text(*r.on_time) : "-", fmt::format("{:.1f} %", r.goodput * 100),
-                          fmt::format("{:.1f} %", r.mfu * 100), size_money(r.gpu_hours),
-                          r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
-                          !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
+    table.rows.push_back(
+        {!r.meets   ? "no"
+         : r.pareto ? "best"
+                    : "yes",
+         where, counted(r.gpus), fmt::format("{:.1f}", r.end_days), r.on_time ? probability_text(*r.on_time) : "-",
+         fmt::format("{:.1f} %", r.paid_goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
+         size_money(r.paid_gpu_hours), r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
+         !a.currency.empty() ? size_money(r.cost) : "-", (has_terms ? r.terms + ": " : "") + in_words(r)});
   }
   constexpr std::size_t most = 120;  // columns
   text += "\n" + table.text("  ", most) +
           "  meets: whether it meets deadline and budget (best: also, no other is both faster and cheaper)\n"
           "  in time: probability that a measured training ends by the deadline; -: not known\n" +
+          (has_terms ? "  plan: the way to pay that costs least of those that meet both, and the plan; days and " +
+                           a.currency + " are of this way\n"
+                     : "") +
+          (std::ranges::any_of(a.rows, [](const SizeRow& r) { return r.wait_days > 0; })
+               ? "  days: with the delivery of bought nodes\n"
+               : "") +
           network_legend(a);
   text += network_table(a) + choice_table(a) + threshold_table(a);
   if (const std::string limit = search_limit(a); !limit.empty()) text += wrapped("  ", {limit}, "");

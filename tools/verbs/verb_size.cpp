@@ -336,13 +336,13 @@ int size_verb(const std::vector<std::string>& words) {
   if (flags.json != "-" && flags.svg != "-" && flags.write != "-" && flags.html != "-" && flags.csv != "-") print(text);
   write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
-  const SizeNetwork* network = answer.networks ? answer.networks->choice() : nullptr;
   if (!flags.csv.empty() && answer.networks) write_atomically(flags.csv, size_networks_csv(*answer.networks));
-  if (!answer.cheapest && !network) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
-  if (!flags.svg.empty() && answer.cheapest) write_atomically(flags.svg, tornado_picture(answer));
+  if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
+  if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));
   if (!flags.write.empty())
-    write_atomically(flags.write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", flags.name()) +
-                                      yaml_text(network ? answer.networks->document : answer.cheapest->document));
+    write_atomically(flags.write, fmt::format("# {}: the cluster of the verdict of `trainyard size`. {}\n",
+                                              flags.name(), answer.verdict->decision) +
+                                      yaml_text(answer.cheapest->document));
   return answer.unfinished.empty() ? kGood : shares.interrupted_search();
 }
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "models/reading/document.hpp"
 #include "sim/units.hpp"
 #include "topologies/analysis/clos_design.hpp"
+#include "topologies/fabrics/rails.hpp"
 
 namespace trainyard {
 namespace {
@@ -141,6 +143,36 @@ std::string NetworkDesign::fabric(const std::vector<std::string>& more) const {
 
 NetworkDesign design_network(const NetworkKind& kind, const NetworkRequest& request) {
   return kind.rails ? rail_design(kind, request) : leaf_design(kind, request);
+}
+
+std::optional<NetworkDesign> network_of_fabric(const ClusterSpec& cluster, int ports) {
+  NetworkRequest request{cluster.nodes, cluster.node.hcas, ports};
+  if (!cluster.others.empty()) {
+    request = {0, 1, ports};
+    for (const auto& [type, nodes] : cluster.counted_types()) request.nodes += nodes * type->hcas;
+  }
+  const Fabric& fabric = *cluster.fabric;
+  if (fabric.type() == "nonblocking") return design_network({"nonblocking"}, request);
+  const std::span<const FabricLevel> levels = fabric.levels();
+  if (fabric.type() != "folded-clos" || levels.empty()) return std::nullopt;
+  for (const FabricLevel& level : levels.subspan(1))
+    if (level.oversubscription != 1) return std::nullopt;
+  const FabricLevel& leaf = levels.front();
+  if (is_by_rails(cluster)) {
+    if (leaf.oversubscription != 1 || !cluster.others.empty()) return std::nullopt;
+    const bool is_joined = fabric.joins_rails();
+    return design_network({is_joined ? "rail-optimized" : "rail-only", 1, true, is_joined}, request);
+  }
+  NetworkDesign design;
+  design.hosts = static_cast<std::int64_t>(request.nodes) * request.adapters;
+  design.hosts_of_leaf = std::min<std::int64_t>(leaf.down, design.hosts);
+  design.base = "leaf-spine";
+  const std::int64_t leaves = ceiling(design.hosts, design.hosts_of_leaf);
+  const std::int64_t uplinks = divide_links(static_cast<double>(design.hosts_of_leaf), leaf.oversubscription);
+  if (design.hosts_of_leaf + (leaves > 1 ? uplinks : 0) > ports) return std::nullopt;
+  add_parts(design, 1, leaves, uplinks, {cluster.fabric_name.empty() ? "leaf-spine" : cluster.fabric_name}, request);
+  design.levels.assign(levels.begin(), levels.end());
+  return design;
 }
 
 CabledNetwork cabled_network(const NetworkDesign& design) {

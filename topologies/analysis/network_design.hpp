@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "topologies/analysis/cable_plan.hpp"
+#include "topologies/cluster.hpp"
 #include "topologies/fabric.hpp"
 
 namespace trainyard {
@@ -51,6 +53,11 @@ struct NetworkDesign {
 /// spines, or over the aggregation switches of a pod, whose uplinks spread over cores without oversubscription.
 /// Throws UserError if three levels are not enough, or if the nodes have no rails.
 NetworkDesign design_network(const NetworkKind&, const NetworkRequest&);
+
+/// Designs the network that a cluster's fabric describes, of switches with so many ports: a nonblocking network as above, a
+/// folded Clos with the leaves, uplinks and rails of the fabric. No value: the parts of such a fabric are not known.
+/// Throws UserError like `design_network`.
+std::optional<NetworkDesign> network_of_fabric(const ClusterSpec&, int ports);
 
 /// Describes the network as its cables need it. The adapters of a node are neighbouring hosts.
 CabledNetwork cabled_network(const NetworkDesign&);

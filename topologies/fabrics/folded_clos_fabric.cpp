@@ -6,6 +6,7 @@
 #include "topologies/fabrics/clos_shape.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/pods.hpp"
+#include "topologies/fabrics/rails.hpp"
 #include "topologies/fabrics/tree_router.hpp"
 
 namespace trainyard {
@@ -119,6 +120,7 @@ class FoldedClosFabric : public Fabric {
   }
   bool flowlets() const { return shape_.hash.flowlet.value > 0; }
   bool joins_rails() const override { return shape_.joined; }
+  bool is_by_rails() const { return shape_.rails; }
   bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     return level_rows(FabricView(graph));
@@ -285,6 +287,11 @@ const Registration<FabricReader> registered_folded_clos{fabric_types(), "folded-
 int nodes_of_pod(const ClusterSpec& spec) {
   const auto* clos = dynamic_cast<const FoldedClosFabric*>(spec.fabric.get());
   return clos ? clos->nodes_of_pod(spec) : 0;
+}
+
+bool is_by_rails(const ClusterSpec& spec) {
+  const auto* clos = dynamic_cast<const FoldedClosFabric*>(spec.fabric.get());
+  return clos && clos->is_by_rails();
 }
 
 }  // namespace trainyard

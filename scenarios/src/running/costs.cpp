@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "scenarios/src/reading/loop_failures.hpp"
+#include "scenarios/src/running/bought_network.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_result.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/step/pass_table.hpp"
+#include "topologies/analysis/network_design.hpp"
 
 namespace trainyard {
 namespace {
@@ -119,6 +121,7 @@ void book_ownership(const Scenario& s, const ClusterSpec& cluster, double rent, 
   const double training = r.whole_time().value,
                watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
+  set_fabric_network(s.cluster, purchase, all);
   const double cost_per_second = all.year() / year;
   all.training = cost_per_second * training;
   const double steps = r.completed_steps();
@@ -208,6 +211,30 @@ std::optional<double> cluster_hour(const ClusterSpec& cluster,
     all += nodes * type->gpus * *hour;
   }
   return all;
+}
+
+BoughtNetwork bought_network(const ClusterSpec& cluster, const Purchase& purchase) {
+  const auto types = cluster.counted_types();
+  const bool has_adapters = std::ranges::any_of(types, [](const auto& each) { return each.first->hcas > 0; });
+  if (!cluster.uses_hcas() || !cluster.fabric || !has_adapters) return {};
+  const std::string name = cluster.fabric_name.empty() ? cluster.fabric->type() : cluster.fabric_name;
+  const std::string unknown = fmt::format("network, since the parts of {} are not known", name);
+  try {
+    const std::optional<NetworkDesign> design = network_of_fabric(cluster, purchase.switch_ports);
+    if (!design) return {0, 0, fmt::format("{} with switches of {} ports", unknown, purchase.switch_ports)};
+    return {design->switches, design->cables()};
+  } catch (const UserError& e) {
+    return {0, 0, fmt::format("{}: {}", unknown, e.what())};
+  }
+}
+
+void set_fabric_network(const ClusterSpec& cluster, const Purchase& purchase, Ownership& all) {
+  const auto& prices = all.purchase_prices;
+  if (prices.at("switches") + prices.at("cables") <= 0) return;  // no network is bought, or none has a price
+  const BoughtNetwork network = bought_network(cluster, purchase);
+  all.set_network(purchase, Purchase::price_of(purchase.network_switch, static_cast<double>(network.switches)),
+                  Purchase::price_of(purchase.cable, static_cast<double>(network.cables)));
+  if (!network.unknown.empty()) all.purchase_prices[network.unknown] = 0;
 }
 
 void book_money(const Scenario& s, Result& r) {

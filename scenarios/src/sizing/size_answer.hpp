@@ -17,6 +17,12 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
+/// The rent of a cluster for a year, on demand or for a reserved term.
+struct YearlyRent {
+  std::string terms;
+  double unused = 0, used = 0;  ///< rent if the cluster is never used, and if it is always used
+};
+
 /// A model on a number of nodes of one type, with the best plan found there.
 struct SizeRow {
   std::string model, node;
@@ -32,7 +38,11 @@ struct SizeRow {
   double peak = 0;       ///< peak memory of the fullest GPU, bytes
   double risk = 0;       ///< probability that a GPU runs out of memory
   bool meets = false;    ///< true: it meets deadline and budget
-  bool pareto = false;   ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
+  std::string terms;     ///< way to pay by which it is judged (see best_way); empty: there are no prices
+  double cost = 0;       ///< cost of the training, or purchase price, or device-hours
+  double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until its nodes are delivered
+  double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
+  bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
   double parameters = 0, tokens = 0;
   StepDoubt doubt;                 ///< doubt of the step time
   std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
@@ -42,7 +52,9 @@ struct SizeRow {
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
   std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
   std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
-  std::string network;          ///< kind of network that its figures count ("2:1"); empty: that of the question
+  std::vector<YearlyRent>
+      yearly_rents;     ///< with a purchase price: the rents of the same nodes for a year, without spot
+  std::string network;  ///< kind of network that its figures count ("2:1"); empty: that of the question
   /// Part of its cost for that network: the price of switches and cables if clusters are bought, else the cost of owning
   /// them during the training.
   double network_cost = 0;
@@ -73,14 +85,8 @@ struct SizeThreshold {
   double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
   std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
   int nodes = 0;
-  std::string network;  ///< kind of network of that cluster; empty: that of the question
-};
-
-/// The kind of rent that costs least of all evaluated clusters.
-struct SizeRent {
-  std::string model, node, terms;  ///< terms: "spot"
-  int nodes = 0;
-  double days = 0, money = 0;
+  std::string network;     ///< kind of network of that cluster; empty: that of the question
+  std::string terms = {};  ///< way to pay for that cluster; empty: there are no prices, or no cluster
 };
 
 /// A cluster and a way to pay for it. Money is in the currency of the prices.
@@ -90,9 +96,12 @@ struct SizeChoice {
   double days = 0;  ///< days until the training ends, including the delivery of bought nodes
   std::optional<std::array<double, 2>> likely_days;  ///< 80 % interval. No value: the step has no interval
   std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
-  double money = 0;      ///< cost of the training; of a purchase, the cost of owning it for the time of the training
-  double purchase = 0;   ///< purchase price; 0: nothing is bought
+  double money = 0;     ///< cost of the training; of a purchase, the cost of owning it for the time of the training
+  double purchase = 0;  ///< purchase price; 0: nothing is bought
+  /// Cost of the hours of a reserved term that the training uses; 0: no other hours are paid.
+  double used_money = 0;
   double power = 0;      ///< mean power of the site, W; 0: unknown
+  double risk = 0;       ///< probability that a GPU runs out of memory
   std::string missed;    ///< conditions that it misses: "deadline", "budget", "deadline and budget"; empty: none
   std::string quantity;  ///< name of the price that its cost depends on; empty: it depends on none
   double price = 0;      ///< value of that price
@@ -104,6 +113,8 @@ struct SizeChoice {
 /// The decision in sentences.
 struct SizeVerdict {
   std::string decision, reason, changes;  ///< changes: conditions that would change the decision
+  /// Probability that the decision costs less than the next choice. No value: no doubt of a step moves the order.
+  std::optional<double> sure_order;
 };
 
 /// Cables of one length in a network.
@@ -132,6 +143,7 @@ struct SizeNetwork {
   double days = 0;                  ///< days until the training ends, including the delivery of bought nodes
   std::optional<double> on_time = {};  ///< probability that it meets the deadline. No value: the step has no interval
   std::string missed = {};             ///< conditions that it misses: "deadline", "budget", "deadline and budget"
+  std::string terms = {};              ///< way to pay for the nodes; empty: they are bought, or have no price
   bool chosen = false;                 ///< true: it costs least of those that meet all conditions
   bool good() const { return error.empty(); }
 };
@@ -162,10 +174,8 @@ struct SizeAnswer {
   std::string counted_network;
   std::vector<SizeRow> other_networks;    ///< clusters on the compared networks that are not counted
   bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
-  std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster, or only one
-  /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
-  /// demand.
-  std::optional<SizeRent> least_rent;
+  std::string plain_terms = "on demand";  ///< way to pay for rows without a list of rents; or "electricity"
+  std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster
   /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
   /// Empty: there are no prices.
   std::vector<SizeChoice> choices;
@@ -174,10 +184,11 @@ struct SizeAnswer {
   std::vector<SizeSiteLimit> site_limits;  ///< one per node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
   std::vector<std::string> left_out;  ///< node types that were not considered, and why
-  std::vector<SizeBound> not_searched;       ///< node types that were bounded only, the most promising first
-  std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget
-  std::optional<SizeRow> nearest;            ///< if no row does: the fastest, if possible within the budget
-  std::optional<SizeRow> largest;            ///< with several models: the largest that meets both
+  std::vector<SizeBound> not_searched;  ///< node types that were bounded only, the most promising first
+  /// The cluster of the decision, and the fastest one of its model that meets deadline and budget.
+  std::optional<SizeRow> cheapest, fastest;
+  std::optional<SizeRow> nearest;  ///< if no row does: the fastest, if possible within the budget
+  std::optional<SizeRow> largest;  ///< the same as `cheapest`: the decision takes the largest model
   /// The best plan that fits without headroom on the nodes of `cheapest` (else `nearest`). No value: it is not faster.
   std::optional<SizeRow> without_headroom;
   std::optional<SizeNetworks> networks;  ///< No value: the question does not ask for networks
@@ -216,22 +227,26 @@ constexpr std::size_t kClustersOfQuestion = 24;
 /// The amount of work that takes roughly ten seconds on one processor.
 constexpr double kWorkOfCluster = 5e7;
 
-/// Returns the probability that a training of `days` days after a delivery of `wait` days ends by the deadline. No
-/// value: the step has no interval.
-std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&, double days, double wait);
-/// Returns true if a training of `days` days after a delivery of `wait` days meets the deadline, with the requested
-/// probability if there is one.
-bool ends_in_time(const SizeAnswer&, const SizeRow&, double days, double wait);
-/// Returns the days until the nodes of a row are delivered: 0 unless clusters are bought.
-double delivery_days(const SizeAnswer&, const SizeRow&);
-/// Returns the days until the training ends, including the delivery.
-double days_to_end(const SizeAnswer&, const SizeRow&);
-bool meets_deadline(const SizeAnswer&, const SizeRow&);
-/// Returns the cost by which rows are compared: the purchase price, the money of the training, or, without prices,
-/// GPU-hours.
+/// The least share of the hours, up to all, in which a bought cluster must be in use so that owning it costs no more than
+/// any rent, and the rent that is the last to cost as much.
+struct BreakEven {
+  double use = 0;
+  std::string terms;
+};
+/// Electricity is paid while the cluster is in use, a reserved term also while it is not. No value: a rent costs less at
+/// full use.
+std::optional<BreakEven> break_even(const Ownership&, const std::vector<YearlyRent>&);
+/// Returns the rent that costs least at full use. Null: there is none.
+const YearlyRent* least_rent(const std::vector<YearlyRent>&);
+
+/// Return the cost and the days until the end of the way to pay by which a row is judged; 0: there is none.
 double size_cost(const SizeAnswer&, const SizeRow&);
-/// Sorts the rows of the answer, marks those that meet deadline and budget, and names the cheapest, the fastest, the
-/// largest or the nearest, and the thresholds at which another cluster is the cheapest.
+double days_to_end(const SizeAnswer&, const SizeRow&);
+/// Returns true if some way to pay for the row meets the deadline, with the requested probability.
+bool meets_deadline(const SizeAnswer&, const SizeRow&);
+/// Sorts the rows of the answer, marks those that meet deadline and budget, and makes the one decision of the answer: the
+/// cheapest way to pay for a cluster that meets both, or the nearest. All other parts of the answer are about it:
+/// `cheapest`, `thresholds`, `choices` and `verdict`.
 void judge_sizes(SizeAnswer&, const Prices&);
 
 /// Writes money with its currency: "12.72 million USD".
@@ -242,9 +257,6 @@ std::string full_number(double value);
 std::string network_words(const SizeAnswer&, const std::string& network);
 /// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
 std::string quantity_words(const std::string& quantity);
-/// Lists the choices of a judged answer, and states the verdict.
-void decide_size(SizeAnswer&, const Prices&);
-
 const JsonFields<SizeAnswer>& size_fields();
 /// Returns the table of networks as CSV, with the keys of the JSON as columns.
 std::string size_networks_csv(const SizeNetworks&);

@@ -1,42 +1,59 @@
 #pragma once
-#include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "scenarios/src/sizing/size_answer.hpp"
+#include "models/reading/catalog.hpp"
+#include "scenarios/src/sizing/size_ways.hpp"
 
 namespace trainyard {
 
-/// The name of the way to pay for a cluster that is bought.
-constexpr const char* kPurchase = "purchase";
-
-/// A choice with the parts of its costs that are in proportion to its price.
-struct PricedChoice {
-  SizeChoice choice;
-  const SizeRow* row = nullptr;
-  double money_part = 0, purchase_part = 0;
-  std::ptrdiff_t next = -1;  ///< index of the choice that costs as much at the decision's break-even; -1: there is none
-
-  /// Returns its purchase price, or the cost of the training.
-  double cost(bool by_purchase) const { return by_purchase ? choice.purchase : choice.money; }
-  double part(bool by_purchase) const { return by_purchase ? purchase_part : money_part; }
-  /// Returns true if the choice is of the kind that the question asks for, rent or purchase, and meets all conditions.
-  bool is_eligible(const SizeAnswer& answer) const {
-    return choice.missed.empty() && answer.purchase == (choice.terms == kPurchase);
-  }
+/// A price of the question, and the part of a cost that is in proportion to it.
+struct PricePart {
+  std::string quantity;  ///< as in SizeThreshold
+  double price = 0, part = 0;
 };
 
-/// Returns the choice of a row, without its way to pay. The training takes `days` days after a delivery of `wait` days.
-SizeChoice choice_of_row(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Finds the prices on which the costs of ways to pay depend.
+class SizePrices {
+ public:
+  /// All arguments must outlive the prices.
+  SizePrices(const SizeAnswer& answer, const Prices& prices) : answer_(answer), prices_(prices) {}
 
-/// Returns the value of the price of `varied` at which two choices cost equally much, if no other price changes. No
-/// value: there is none above 0.
-std::optional<double> equal_cost_price(const SizeChoice& varied, const PricedChoice& a, const PricedChoice& b,
-                                       bool by_purchase);
+  /// Returns the price of the nodes or of electricity that a way depends on. No quantity: it depends on none. A price by
+  /// quantity counts as the mean price.
+  PricePart main_part(const SizeWay&);
+  /// Lists all prices on which the cost of a way depends linearly. Prices by quantity are left out.
+  std::vector<PricePart> parts(const SizeWay&);
+  /// Returns the reserved or spot rent that a way pays. Null: it pays none.
+  const Prices::Offer* offer(const SizeWay&) const;
+
+ private:
+  const SizeAnswer& answer_;
+  const Prices& prices_;
+  const Catalog catalog_;
+  std::map<std::string, std::string> gpu_names_;  // indexed by node type
+
+  const std::string& gpu_name(const std::string& node);
+  PricePart nodes_part(const SizeWay&, bool by_quantity);
+  static double network_part(const SizeWay&);
+};
 
 /// Lists the best choice of a model for each node type and way to pay: those that meet all conditions first, sorted by
-/// the cost of the training. Marks the decision, and computes the prices at which the others cost as much.
-std::vector<PricedChoice> priced_choices(const SizeAnswer&, const Prices&, const std::string& model);
+/// the cost of the training. Marks the decision (null: there is none), and computes the prices at which the others cost as
+/// much. The thresholds of the answer must be known.
+std::vector<SizeChoice> size_choices(const SizeAnswer&, const Prices&, const std::string& model,
+                                     const SizeWay* decision);
+/// Returns the choice of a way, without its prices.
+SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
+
+/// Finds for each price and limit of the question the nearest values, below and above the present one, beyond which the
+/// decision among these ways is another one. `ways` has the decision.
+std::vector<SizeThreshold> decision_changes(const SizeAnswer&, const Prices&, const std::vector<SizeWay>& ways,
+                                            const SizeWay& decision);
+
+/// States the verdict. `decision` null: no way meets all conditions, and the answer has the nearest row.
+SizeVerdict size_verdict(const SizeAnswer&, const std::vector<SizeWay>& ways, const SizeWay* decision);
 
 }  // namespace trainyard

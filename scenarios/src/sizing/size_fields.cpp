@@ -13,6 +13,14 @@
 namespace trainyard {
 namespace {
 
+JsonFields<YearlyRent> yearly_rent_fields() {
+  using R = YearlyRent;
+  return JsonFields<R>()
+      .value("terms", "", &R::terms, "kind of rent: on demand, or a reserved term")
+      .value("unused", "money", &R::unused, "rent of a year in which the nodes are not used")
+      .value("used", "money", &R::used, "rent of a year in which they are always used");
+}
+
 JsonFields<SizeRow> size_row_fields() {
   using R = SizeRow;
   const auto is_good = [](const R& r) { return r.good(); };
@@ -33,6 +41,20 @@ JsonFields<SizeRow> size_row_fields() {
       .value("refused", "", &R::refused, "the batch divides among no replicas, or the reader refuses all plans")
       .when(&R::refused, "if there is no plan at all")
       .value("meets", "", &R::meets, "whether the cluster meets deadline and budget")
+      .value("terms", "", &R::terms,
+             "way to pay by which it is judged: the cheapest one that meets deadline and budget, else the cheapest in "
+             "time, else the cheapest")
+      .when(&R::terms, "with prices")
+      .value("cost", "", &R::cost, "cost of the training on these terms, or purchase price, or device-hours")
+      .when(is_good, if_possible)
+      .value("end_days", "d", &R::end_days, "days until the training ends on these terms, including the delivery")
+      .when(is_good, if_possible)
+      .value("delivery_days", "d", &R::wait_days, "days until its nodes are delivered")
+      .when(&R::wait_days, "with a delivery")
+      .value("paid_goodput", "share", &R::paid_goodput, "useful share of the time on these terms")
+      .when(is_good, if_possible)
+      .value("paid_gpu_hours", "h", &R::paid_gpu_hours, "device-hours of the training on these terms")
+      .when(is_good, if_possible)
       .value("pareto", "", &R::pareto,
              "no other row is both faster and cheaper; without prices, fewer device-hours are cheaper")
       .value("plan", "", &R::plan, "the plan in words")
@@ -59,7 +81,7 @@ JsonFields<SizeRow> size_row_fields() {
       .when(&R::on_time, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
       .when(is_good, if_possible)
-      .value("days", "d", &R::days, "time of the whole training in days")
+      .value("days", "d", &R::days, "days of the whole training without spot interruptions, and without the delivery")
       .when(is_good, if_possible)
       .value("mfu", "share", &R::mfu, "model FLOPs over the dense peak")
       .when(is_good, if_possible)
@@ -69,12 +91,15 @@ JsonFields<SizeRow> size_row_fields() {
       .when(is_good, if_possible)
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
       .when(&R::energy, "if the power of the devices is stated")
-      .value("money", "money", &R::money, "cost of the training by the given prices")
+      .value("money", "money", &R::money, "cost of the training by rents on demand, or of electricity")
       .when(&R::money, "with prices of rents")
       .object("ownership", &R::ownership, ownership_fields(), "cost of buying the cluster")
       .when(&R::ownership, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
       .when(&R::rents, "with prices of reserved terms or spot")
+      .list("yearly_rents", &R::yearly_rents, yearly_rent_fields(),
+            "rents of the nodes for a year, with which owning them is compared; spot is left out")
+      .when(&R::yearly_rents, "with prices of rents and of a purchase")
       .value("network", "", &R::network, "kind of network that its figures count")
       .when(&R::network, "with --network, if a network is counted and it has one")
       .value("network_cost", "money", &R::network_cost,
@@ -87,18 +112,9 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
   return JsonFields<L>()
       .value("node", "", &L::node, "name of the node type")
       .value("nodes", "", &L::nodes, "most nodes that the site has room for")
-      .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes");
-}
-
-JsonFields<SizeRent> size_rent_fields() {
-  using R = SizeRent;
-  return JsonFields<R>()
-      .value("model", "", &R::model, "name of the model")
-      .value("node", "", &R::node, "name of the node type")
-      .value("nodes", "", &R::nodes, "number of its nodes")
-      .value("terms", "", &R::terms, "kind of rent: on demand, a reserved term, or spot")
-      .value("days", "d", &R::days, "time of the training on these terms")
-      .value("money", "money", &R::money, "cost of that part");
+      .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes")
+      .value("node_power_W", "W", &L::node_power, "most power of a node, without cooling")
+      .when(&L::node_power, "if it is stated");
 }
 
 JsonFields<SizeThreshold> threshold_fields() {
@@ -108,10 +124,12 @@ JsonFields<SizeThreshold> threshold_fields() {
              "price of the price file, deadline or delivery (in days), budget, or time on a node type (in % of the "
              "simulated)")
       .value("value", "", &T::value, "value of that quantity in the question")
-      .value("threshold", "", &T::threshold, "value beyond which another of the evaluated clusters is the cheapest")
+      .value("threshold", "", &T::threshold, "value beyond which the decision is another one")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
       .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")
       .value("nodes", "", &T::nodes, "number of its nodes")
+      .value("terms", "", &T::terms, "way to pay for it")
+      .when(&T::terms, "with prices, if a cluster is left")
       .value("network", "", &T::network, "kind of network between its nodes")
       .when(&T::network, "with --network, if a network is counted");
 }
@@ -139,13 +157,17 @@ JsonFields<SizeChoice> size_choice_fields() {
       .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("power_W", "W", &C::power, "mean power of the site during the training")
       .when(&C::power, "if the power of the devices is stated")
+      .value("used_money", "money", &C::used_money,
+             "cost of the hours of a reserved term that the training uses, if others pay for the rest of the term")
+      .when(&C::used_money, "if the term is longer than the training")
+      .value("out_of_memory_probability", "share", &C::risk, "probability that a device runs out of memory")
       .value("quantity", "", &C::quantity, "name of the price that its cost depends on")
       .when(&C::quantity, "if it is not free")
       .value("price", "money", &C::price, "value of that price")
       .when(&C::quantity, "if it is not free")
       .value("break_even", "money", &C::break_even,
-             "price at which it costs as much as the decision; for the decision, the price at which the next choice "
-             "costs as much")
+             "price at which it costs as much as the decision; for the decision, the price above which the decision is "
+             "another one")
       .when(&C::break_even, "if there is such a price")
       .value("network", "", &C::network, "kind of network that its figures count")
       .when(&C::network, "with --network, if a network is counted");
@@ -156,7 +178,9 @@ JsonFields<SizeVerdict> size_verdict_fields() {
   return JsonFields<V>()
       .value("decision", "", &V::decision, "what to rent or to buy, in a sentence")
       .value("reason", "", &V::reason, "why: the next choice, and the choices that miss a condition")
-      .value("changes", "", &V::changes, "the prices, deadline and budget that would change the decision");
+      .value("changes", "", &V::changes, "the prices, deadline and budget that would change the decision")
+      .value("sure_order", "share", &V::sure_order, "probability that the decision costs less than the next choice")
+      .when(&V::sure_order, "if the doubt of a step time moves one of the two costs");
 }
 
 JsonFields<SizeBound> size_bound_fields() {
@@ -206,6 +230,8 @@ JsonFields<SizeNetwork> size_network_fields() {
       .value("gpus", "", &N::gpus, "number of devices of all nodes")
       .value("chosen", "", &N::chosen, "whether it costs least of those that meet deadline and budget")
       .value("missed", "", &N::missed, "conditions that it misses: deadline, budget, or both; empty: none")
+      .value("terms", "", &N::terms, "way to pay for the nodes")
+      .when(&N::terms, "without --purchase, with prices of rents")
       .value("error", "", &N::error, "why there is no such network")
       .when([](const N& n) { return !n.good(); }, "if there is none")
       .value("fabric", "", &N::fabric, "the network as `cluster.fabric` of a scenario takes it")
@@ -314,13 +340,11 @@ const JsonFields<SizeAnswer>& size_fields() {
           .value("why_none", "", &A::why_none, "which condition no evaluated cluster meets")
           .when(&A::why_none, "if no evaluated cluster meets all, and one has a plan")
           .list("thresholds", &A::thresholds, threshold_fields(),
-                "values of prices, deadline and budget at which the cheapest cluster changes")
-          .when(&A::thresholds, "with prices, if a cluster is the cheapest")
-          .object("cheapest", &A::cheapest, size_row_fields(), "the cheapest cluster that meets deadline and budget")
+                "values of prices, deadline and budget at which the decision changes")
+          .when(&A::thresholds, "if a cluster meets deadline and budget")
+          .object("cheapest", &A::cheapest, size_row_fields(),
+                  "the cluster of the decision: the cheapest one, of the largest model, that meets deadline and budget")
           .when(&A::cheapest, "if one does")
-          .object("least_rent", &A::least_rent, size_rent_fields(),
-                  "the least cost of an evaluated cluster by any kind of rent that meets deadline and budget")
-          .when(&A::least_rent, "with prices of reserved terms or spot")
           .list("choices", &A::choices, size_choice_fields(),
                 "the best choice for each node type and way to pay; those that meet all conditions first, then by cost")
           .when(&A::choices, "with prices")
@@ -328,7 +352,7 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when(&A::verdict, "if a cluster was searched to its end")
           .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")
           .when(&A::fastest, "if one does")
-          .object("largest", &A::largest, size_row_fields(), "the largest model that meets deadline and budget")
+          .object("largest", &A::largest, size_row_fields(), "the same as cheapest")
           .when(&A::largest, "if one does")
           .object("nearest", &A::nearest, size_row_fields(), "the fastest cluster, if possible within the budget")
           .when(&A::nearest, "if none meets deadline and budget")

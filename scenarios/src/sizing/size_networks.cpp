@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "models/hardware/node_parts.hpp"
+#include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/network_design.hpp"
@@ -29,11 +30,11 @@ constexpr double kYear = kHoursOfYear * 3600;        ///< s
 constexpr int kGpusOfRack = 32;
 
 /// Returns the most nodes of a rack: as the site says, else as many as have kGpusOfRack.
-int nodes_of_rack(const Site& site, const NodeType& node) {
+int nodes_of_rack(const Site& site, const NodeType& node, const Catalog& catalog) {
   if (site.racks == 0) return std::max(1, kGpusOfRack / node.gpus);
   int nodes = std::max(1, site.rack_nodes);
   if (site.rack_power.value > 0) {
-    const auto powered = static_cast<int>(std::floor(site.rack_power.value / node.most_power().value));
+    const auto powered = static_cast<int>(std::floor(site.rack_power.value / provided_power(node, catalog).value));
     nodes = std::max(1, site.rack_nodes > 0 ? std::min(nodes, powered) : powered);
   }
   return nodes;
@@ -168,15 +169,23 @@ class NetworkComparison {
     add_cables(design, type, network);
     add_costs(joined.row, network);
     network.step_time = joined.row.step_time;
-    network.days = days_to_end(answer_, joined.row);
-    network.on_time = on_time_probability(answer_, joined.row, joined.row.days(), delivery_days(answer_, joined.row));
-    network.missed = missed_by(joined.row, network);
+    const std::optional<SizeWay> way = best_way(answer_, joined.row);
+    if (!way) {
+      network.days = joined.row.days();
+      return joined;
+    }
+    network.days = way->end();
+    network.on_time = way->on_time(answer_);
+    network.missed = missed_by(answer_, *way);
+    if (network.network_cost) network.cost = way->cost;
+    if (network.network_cost && !answer_.purchase) *network.network_cost *= way->days / joined.row.days();
+    network.terms = way->terms == kPurchase ? "" : way->terms;
     return joined;
   }
 
   void add_cables(const NetworkDesign& design, const NodeType& type, SizeNetwork& network) const {
     FloorPlan floor;
-    network.nodes_of_rack = nodes_of_rack(question_.site(), type);
+    network.nodes_of_rack = nodes_of_rack(question_.site(), type, question_.catalog());
     floor.hosts_of_rack = network.nodes_of_rack * type.hcas;
     const CablePlan plan = plan_cables(cabled_network(design), floor);
     for (const CablesOfLength& cables : plan.cables)
@@ -204,22 +213,15 @@ class NetworkComparison {
       const auto& parts = cluster.ownership->purchase_prices;
       cluster.network_cost = parts.at("switches") + parts.at("cables");
       network.network_cost = cluster.network_cost;
-      network.cost = size_cost(answer_, cluster);
       return;
     }
     const double per_second = (*network.price_of_switches + cables) * purchase.yearly_share() / kYear;
     network.network_cost = per_second * cluster.time;
-    network.cost = cluster.money + *network.network_cost;
+    network.cost = network.network_cost;  // without rents
     if (cluster.money <= 0) return;
     cluster.network_cost = *network.network_cost;
-    cluster.money = *network.cost;
+    cluster.money += *network.network_cost;
     for (RentCost& rent : cluster.rents) rent.training += per_second * rent.time;
-  }
-
-  std::string missed_by(const SizeRow& cluster, const SizeNetwork& network) const {
-    const bool late = !meets_deadline(answer_, cluster),
-               expensive = answer_.budget > 0 && network.cost && *network.cost > answer_.budget;
-    return late ? (expensive ? "deadline and budget" : "deadline") : expensive ? "budget" : "";
   }
 
   void choose() {
@@ -277,6 +279,10 @@ class NetworkComparison {
   std::string conditions() const { return answer_.budget > 0 ? "deadline and budget" : "the deadline"; }
   std::string money(double amount) const { return with_commas(amount) + " " + answer_.currency; }
 
+  std::string terms_words(const SizeNetwork& network) const {
+    return network.terms.empty() || network.terms == answer_.plain_terms ? "" : " (" + network.terms + ")";
+  }
+
   std::string counted_words() const {
     return answer_.counted_network.empty() ? "; all other figures are those without --network"
                                            : fmt::format("; all other figures count {}", answer_.counted_network);
@@ -288,8 +294,8 @@ class NetworkComparison {
       return fmt::format("no choice without {}: the table has parts and loss only", networks_.unpriced);
     const SizeNetwork* best = networks_.choice();
     if (!best) return "no network of the table meets " + conditions();
-    std::string text = fmt::format("{} on {} x {} costs {}, the least that meets {}", best->network, best->nodes,
-                                   best->node, money(*best->cost), conditions());
+    std::string text = fmt::format("{} on {} x {}{} costs {}, the least that meets {}", best->network, best->nodes,
+                                   best->node, terms_words(*best), money(*best->cost), conditions());
     if (best->network != kFullNetwork) {
       SizeNetwork of_cluster = *best;
       of_cluster.network = kFullNetwork;
@@ -305,8 +311,8 @@ class NetworkComparison {
       if (&row != best && row.good() && row.cost && row.missed.empty() && (!next || *row.cost < *next->cost))
         next = &row;
     if (!next) return text + "; no other network of the table meets " + conditions();
-    return text + fmt::format("; the next, {} on {} x {}, costs {}", next->network, next->nodes, next->node,
-                              money(*next->cost));
+    return text + fmt::format("; the next, {} on {} x {}{}, costs {}", next->network, next->nodes, next->node,
+                              terms_words(*next), money(*next->cost));
   }
 };
 

@@ -156,27 +156,35 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
           fail(prices.place, "prices: no rent of " + node.name + "; --purchase compares purchase prices");
       } catch (const UserError&) {
         if (has_names) throw;
-        reason = "no price";
+        reason = purchase ? "no purchase price" : "no price";
       }
     if (has_names && !reason.empty()) throw UserError(fmt::format("size: {}: {}", name, reason));
     if (reason.empty())
       all.push_back(node);
-    else if (reason == "no price" || is_tpu(node))
+    else if (reason.ends_with(" price") || is_tpu(node))
       left_out.push_back(fmt::format("{} ({})", name, reason));
   }
   if (all.empty()) throw UserError("size: no node type is left; --prices has no price of one that trains in bf16");
   return all;
 }
 
-std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node) {
+Watts provided_power(const NodeType& node, const Catalog& catalog) {
+  const Node entry = catalog.resolve("node", size_scalar(node.name));
+  const Node* rated = entry.find("rated_power");
+  if (rated && rated->kind == Node::Kind::map) rated = rated->find("value");
+  const Watts parts = node.most_power();
+  return rated && rated->kind == Node::Kind::scalar ? std::max(parts, parse_power(rated->scalar)) : parts;
+}
+
+std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, const Catalog& catalog) {
   if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.is_given())
     throw UserError(fmt::format("the power of {} is not stated", node.gpu.name));
-  const double power = node.most_power().value;
+  const double power = provided_power(node, catalog).value;
   constexpr double most_nodes = 1e9;
   std::optional<SizeSiteLimit> least;
   const auto limit = [&](const std::string& name, double nodes) {
     if (!least || nodes < least->nodes)
-      least = SizeSiteLimit{node.name, static_cast<int>(std::min(nodes, most_nodes)), name};
+      least = SizeSiteLimit{node.name, static_cast<int>(std::min(nodes, most_nodes)), name, power};
   };
   if (site.power.value > 0) limit("power", std::floor(site.power.value / (power * site.pue)));
   if (site.racks > 0 && site.rack_power.value > 0)

@@ -22,7 +22,8 @@ struct PlanSpaceOptions;
 struct SizeSiteLimit {
   std::string node;
   int nodes = 0;
-  std::string limit;  ///< the key of `site` that sets this limit: "power"
+  std::string limit;      ///< the key of `site` that sets this limit: "power"
+  double node_power = 0;  ///< most power of a node without cooling, W; 0: not stated
 };
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
@@ -35,7 +36,10 @@ std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>
 /// Returns the most nodes of a type that a site has room for, and the limit that allows the fewest. No value: the site
 /// has no limits. Switches are not counted. Throws UserError if the site limits power, but the power of the nodes is
 /// not stated.
-std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
+std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&, const Catalog&);
+/// Returns the power that a site provides for a node: what its maker rates it for (`rated_power` of its entry in the
+/// catalog), or the power of its parts if that is more.
+Watts provided_power(const NodeType&, const Catalog&);
 
 /// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.
 /// `searched` true: a scenario for a plan search, without the training's length; false: a scenario with the smallest

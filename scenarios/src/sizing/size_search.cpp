@@ -12,6 +12,7 @@
 #include "scenarios/src/sizing/size_first.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
+#include "scenarios/src/sizing/size_ways.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
@@ -131,7 +132,7 @@ class ClusterSizer {
   std::optional<PromisingCase> with_room(const SizeCase& size_case) {
     PromisingCase found{&size_case, {}};
     try {
-      found.limit = site_limit(question_.site(), size_case.node);
+      found.limit = site_limit(question_.site(), size_case.node, question_.catalog());
     } catch (const UserError& e) {
       answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
       return std::nullopt;
@@ -163,6 +164,8 @@ class ClusterSizer {
     for (std::size_t i = 0; i < std::min(kFirstTries, cases.size()) && !first_row_; ++i)
       if (cases[i].bound.days > 0)
         first_row_ = first_row(question_, *cases[i].size_case, cases[i].bound, cases[i].room());
+    if (first_row_)
+      if (const std::optional<SizeWay> way = best_way(answer_, *first_row_)) take_way(answer_, *way, *first_row_);
     std::vector<SizeBound> bounds;
     for (const PromisingCase& each : cases) bounds.push_back(each.bound);
     if (options_.first_answer) options_.first_answer(bounds, first_row_ ? &*first_row_ : nullptr);
@@ -419,6 +422,7 @@ class ClusterSizer {
       SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});
       if (!reference->network.empty() && tight_row.good())
         tight_row = row_on_network(tight_row, reference->network, answer_, question_);
+      if (const std::optional<SizeWay> way = best_way(answer_, tight_row)) take_way(answer_, *way, tight_row);
       if (tight_row.good() && (!reference->good() || tight_row.step_time < reference->step_time))
         answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
+#include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_choices.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -57,7 +60,12 @@ std::string quantity_words(const std::string& quantity) {
 
 namespace {
 
-/// Describes the time of a choice with its interval, its risk and its power. Less than a tenth of a day is in minutes.
+std::string chance_words(double probability) {
+  constexpr double sure = 0.995, impossible = 0.005;
+  return probability > sure ? "more than 99 %" : probability < impossible ? "less than 1 %" : percent(probability, 0);
+}
+
+/// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
 std::string time_words(const SizeChoice& c, double wait) {
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
   std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
@@ -65,246 +73,246 @@ std::string time_words(const SizeChoice& c, double wait) {
   if (c.likely_days)
     text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front() * of_day),
                         number_of_days(c.likely_days->back() * of_day), percent(kLikely, 0));
-  constexpr double sure = 0.995;
-  if (c.on_time)
-    text += fmt::format(", in time with a probability of {}",
-                        *c.on_time > sure ? "more than 99 %" : percent(*c.on_time, 0));
-  if (c.power > 0) text += ", " + power_words(c.power);
+  if (c.on_time) text += ", in time with a probability of " + chance_words(*c.on_time);
+  if (c.power > 0) text += ", " + power_words(c.power) + " on average";
+  if (!is_safe_risk(c.risk))
+    text += fmt::format(", at risk: out of memory with a probability of {}", chance_words(c.risk));
   return text;
 }
 
-/// A change that ends the decision.
-struct DecisionChange {
-  std::string quantity;
-  double value = 0, limit = 0;
-  std::string next;  ///< the decision beyond the limit; empty: it is not known
+/// "rent", "purchase" or "size": what the question decides among.
+const char* kind_of(const SizeWay& way) {
+  return way.terms.empty() ? "size" : way.terms == kPurchase ? "purchase" : "rent";
+}
 
-  bool is_below() const { return limit < value; }
-  double distance() const { return std::abs(limit / value - 1); }
-  std::string words() const {
-    const std::string next_words = next.empty() ? "" : ": then " + next;
-    return fmt::format("if the {} {} {} (now {}){}", quantity_words(quantity),
-                       is_below() ? "falls below" : "rises above", full_number(limit), full_number(value), next_words);
+/// Returns the probability that the first of two ways costs less, by the doubt of their times. Costs of rents follow the
+/// time; those of purchases and of reserved terms do not. No value: neither cost follows a doubtful time.
+std::optional<double> cheaper_probability(const SizeWay& a, const SizeWay& b) {
+  const auto follows_time = [](const SizeWay& way) {
+    return way.row->doubt.exists() && way.terms != kPurchase && !way.terms.starts_with("reserved");
+  };
+  const DoubtModel& model = DoubtModel::shipped();
+  if (follows_time(a) && follows_time(b)) {
+    if (a.row->node == b.row->node && a.row->nodes == b.row->nodes) return std::nullopt;  // one training
+    return probability_of_longer(a.cost, a.row->doubt, b.cost, b.row->doubt);
   }
-};
+  if (follows_time(a)) return model.probability_within(a.row->doubt, b.cost / a.cost);
+  if (follows_time(b)) return 1 - model.probability_within(b.row->doubt, a.cost / b.cost);
+  return std::nullopt;
+}
 
 class VerdictWriter {
  public:
-  VerdictWriter(const SizeAnswer& answer, const std::vector<PricedChoice>& choices)
-      : answer_(answer), choices_(choices) {
-    for (const PricedChoice& priced : choices)
-      if (priced.choice.decision) decision_ = &priced;
-  }
+  VerdictWriter(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay* decision)
+      : answer_(answer), ways_(ways), decision_(decision) {}
 
   SizeVerdict write() const {
     const std::string prefix = answer_.unfinished.empty() ? "" : "So far: ";
-    if (!answer_.cheapest && !decision_) return {prefix + nearest_words(), missing_words(), needed_words()};
-    if (!decision_) return {prefix + plain_decision(), plain_reason(), plain_changes()};
-    return {prefix + decision_words(), reason_words(), changes_words()};
+    if (!decision_) return {prefix + nearest_words(), missing_words(), needed_words(), {}};
+    SizeVerdict verdict{prefix + decision_words(), "", changes_words(), {}};
+    const SizeWay* next = next_way();
+    if (next) verdict.sure_order = cheaper_probability(*decision_, *next);
+    verdict.reason = reason_words(next, verdict.sure_order);
+    return verdict;
   }
 
  private:
   const SizeAnswer& answer_;
-  const std::vector<PricedChoice>& choices_;
-  const PricedChoice* decision_ = nullptr;
+  const std::vector<SizeWay>& ways_;
+  const SizeWay* decision_;
 
   std::string money(double amount) const { return money_words(amount, answer_.currency); }
+  /// The compared cost in words: money, or device-hours without prices.
+  std::string cost_words(double cost) const {
+    return answer_.currency.empty() ? full_number(std::round(cost)) + " device-hours" : money(cost);
+  }
 
   std::string model_words() const {
     const bool several = std::any_of(answer_.rows.begin(), answer_.rows.end(),
                                      [this](const SizeRow& row) { return row.model != answer_.rows.front().model; });
-    return several && answer_.largest ? answer_.largest->model + " is the largest model that meets all conditions. "
-                                      : "";
+    return several ? decision_->row->model + " is the largest model that meets all conditions. " : "";
   }
 
   std::string decision_words() const {
-    const SizeChoice& c = decision_->choice;
-    if (c.terms == kPurchase) {
-      const Ownership& o = *decision_->row->ownership;
-      const std::string time = time_words(c, o.delivery / kSecondsOfDay);
-      if (o.owned_nodes >= c.nodes)
-        return fmt::format("{}Use the {} x {} that are owned: {}.", model_words(), c.nodes, c.node, time);
+    const SizeRow& row = *decision_->row;
+    const std::string& terms = decision_->terms;
+    const std::string time = time_words(choice_of_way(answer_, *decision_), decision_->wait);
+    const std::string network = row.network.empty() ? "" : " with the network " + row.network;
+    if (terms.empty())
+      return fmt::format("{}Take {} x {}: {}, {}.", model_words(), row.nodes, row.node, time,
+                         cost_words(decision_->cost));
+    if (terms == kPurchase) {
+      const Ownership& o = *row.ownership;
+      if (o.owned_nodes >= row.nodes)
+        return fmt::format("{}Use the {} x {} that are owned: {}.", model_words(), row.nodes, row.node, time);
       const std::string owned_words =
           o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";
-      return fmt::format("{}Buy {} x {}{}{} for {}: {}.", model_words(), c.nodes - o.owned_nodes, c.node, owned_words,
-                         decided_network(c), money(c.purchase), time);
+      return fmt::format("{}Buy {} x {}{}{} for {}: {}.", model_words(), row.nodes - o.owned_nodes, row.node,
+                         owned_words, network, money(decision_->cost), time);
     }
-    if (c.terms == "electricity")
-      return fmt::format("{}Use {} x {}{}: {}, electricity{} for {}.", model_words(), c.nodes, c.node,
-                         decided_network(c), time_words(c, 0), c.network.empty() ? "" : " and network", money(c.money));
-    return fmt::format("{}Rent {} x {} ({}){} for {}: {}.", model_words(), c.nodes, c.node, c.terms, decided_network(c),
-                       money(c.money), time_words(c, 0));
+    if (terms == "electricity")
+      return fmt::format("{}Use {} x {}{}: {}, electricity{} for {}.", model_words(), row.nodes, row.node, network,
+                         time, row.network.empty() ? "" : " and network", money(decision_->cost));
+    return fmt::format("{}Rent {} x {} ({}){} for {}: {}.", model_words(), row.nodes, row.node, terms, network,
+                       money(decision_->cost), time);
   }
 
-  /// Names the network of the decision, which other sentences name only if it differs.
-  static std::string decided_network(const SizeChoice& c) {
-    return c.network.empty() ? "" : " with the network " + c.network;
+  /// "48 x dgx-h100 with the network rail-only (spot)"
+  template <class Cluster>
+  std::string cluster_words(const Cluster& c, const std::string& terms) const {
+    const bool names_terms = !terms.empty() && terms != kPurchase;
+    return fmt::format("{} x {}{}{}", c.nodes, c.node, network_words(answer_, c.network),
+                       names_terms ? " (" + terms + ")" : "");
   }
-  std::string cluster_words(const SizeChoice& c) const {
-    return fmt::format("{} x {}{}", c.nodes, c.node, network_words(answer_, c.network));
+  std::string cluster_words(const SizeWay& way) const { return cluster_words(*way.row, way.terms); }
+
+  /// The cheapest other way to pay for a size of the decision's model that meets all conditions. Null: there is none.
+  const SizeWay* next_way() const {
+    const SizeWay* next = nullptr;
+    for (const SizeWay& way : ways_)
+      if (!way.is_same(*decision_) && meets_all(answer_, way) && way.row->parameters == decision_->row->parameters &&
+          (!next || is_better_way(way, way.cost, *next, next->cost)))
+        next = &way;
+    return next;
   }
 
-  std::string reason_words() const {
-    const auto in_words = [this](const PricedChoice& priced) {
-      const bool is_purchase = priced.choice.terms == kPurchase;
-      return cluster_words(priced.choice) + (is_purchase ? "" : " (" + priced.choice.terms + ")");
-    };
-    const bool by_purchase = answer_.purchase;
-    std::string text = "No other choice meets all conditions.";
-    const PricedChoice* second = nullptr;
-    for (const PricedChoice& priced : choices_)
-      if (&priced != decision_ && priced.is_eligible(answer_) &&
-          (!second || priced.cost(by_purchase) < second->cost(by_purchase)))
-        second = &priced;
-    if (second) {
-      const double extra_share = second->cost(by_purchase) / decision_->cost(by_purchase) - 1;
-      text = fmt::format("Next comes {}: {}{}, {} days.", in_words(*second), money(second->cost(by_purchase)),
-                         std::isfinite(extra_share) ? fmt::format(" ({:.3g} % more)", extra_share * 100) : "",
-                         number_of_days(second->choice.days));
+  std::string reason_words(const SizeWay* next, const std::optional<double>& sure_order) const {
+    std::string text;
+    if (next) {
+      const double extra_share = next->cost / decision_->cost - 1;
+      std::vector<std::string> words;
+      if (std::isfinite(extra_share)) words.push_back(fmt::format("{:.3g} % more", extra_share * 100));
+      if (sure_order && *sure_order < kSurelySlower)
+        words.push_back(
+            fmt::format("equal within the doubt: it costs more with a probability of {}", chance_words(*sure_order)));
+      else if (sure_order)
+        words.push_back(fmt::format("with a probability of {}", chance_words(*sure_order)));
+      text =
+          fmt::format("Next comes {}: {}{}, {} days.", cluster_words(*next), cost_words(next->cost),
+                      words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; ")), number_of_days(next->end()));
+    } else {
+      text = only_one_words();
     }
+    if (!decision_->row->proved || (next && !next->row->proved))
+      text += " Not all plans are proved to be the best: a longer search (--work) may change the order.";
     return text + other_kind() + missed_nodes() + fewer_nodes();
+  }
+
+  std::string only_one_words() const {
+    const SizeRow* refused = nullptr;
+    bool has_other = false;
+    for (const SizeRow& row : answer_.rows) {
+      if (row.model != decision_->row->model || &row == decision_->row) continue;
+      if (row.refused && !refused) refused = &row;  // the size was not simulated
+      has_other |= !row.refused;
+    }
+    const bool has_several_ways = ways_.size() > 1;
+    if (has_other || has_several_ways)
+      return fmt::format("No other {} of the simulated sizes meets all conditions.",
+                         decision_->terms.empty() ? "one" : kind_of(*decision_));
+    return refused
+               ? fmt::format("No other size was simulated. {} x {}: {}.", refused->nodes, refused->node, refused->error)
+               : "No other size was tried.";
+  }
+
+  /// The cheapest rent of a simulated size that meets deadline and budget. Null: there is none.
+  const SizeChoice* best_rent() const {
+    const SizeChoice* best = nullptr;
+    for (const SizeChoice& choice : answer_.choices)
+      if (choice.terms != kPurchase && choice.missed.empty() && (!best || choice.money < best->money)) best = &choice;
+    return best;
   }
 
   /// Compares the decision with renting if it is a purchase, and with buying if it is a rent.
   std::string other_kind() const {
-    const PricedChoice* rented = nullptr;
-    for (const PricedChoice& priced : choices_)
-      if (priced.choice.terms != kPurchase && priced.choice.missed.empty() &&
-          (!rented || priced.choice.money < rented->choice.money))
-        rented = &priced;
-    if (answer_.purchase)
-      return !rented ? ""
-                     : fmt::format(" Owning {} costs {} for the time of this training; to rent {} ({}) costs {}.",
-                                   cluster_words(decision_->choice), money(decision_->choice.money),
-                                   cluster_words(rented->choice), rented->choice.terms, money(rented->choice.money));
-    const auto& o = decision_->row->ownership;
-    if (!o || o->rent_year <= 0) return "";
-    const std::optional<double> use = o->break_even_use();
-    const std::string price = fmt::format(" To buy {} costs {}", cluster_words(decision_->choice), money(o->price()));
-    if (!use || *use > 1) return price + ", more than renting even at full use.";
-    return price + fmt::format(", as much as renting on demand if it is in use {} of the time.", percent(*use, 0));
+    const SizeRow& row = *decision_->row;
+    if (answer_.purchase) {
+      const SizeChoice* rent = best_rent();
+      return !rent ? ""
+                   : fmt::format(" Owning {} costs {} for the time of this training; to rent {} costs {}.",
+                                 cluster_words(*decision_), money(row.ownership->training),
+                                 cluster_words(*rent, rent->terms), money(rent->money));
+    }
+    const YearlyRent* least = row.ownership ? least_rent(row.yearly_rents) : nullptr;
+    if (!least) return "";
+    const std::string price = fmt::format(" To buy {} costs {}", cluster_words(row, ""), money(row.ownership->price()));
+    const std::optional<BreakEven> use = break_even(*row.ownership, row.yearly_rents);
+    if (!use) return fmt::format("{}, more than renting ({}) even at full use.", price, least->terms);
+    return fmt::format("{}, as much as renting ({}) if it is in use {} of the time.", price, use->terms,
+                       percent(use->use, 0));
   }
 
   /// Names the node types of which no choice is left, with the reason.
   std::string missed_nodes() const {
+    if (answer_.choices.empty()) return "";
     std::map<std::string, bool> nodes;  // true: a size of this node type has a plan in time
     for (const SizeRow& row : answer_.rows)
-      if (row.model == decision_->choice.model) nodes[row.node] |= row.good();
+      if (row.model == decision_->row->model) nodes[row.node] |= row.good();
     std::vector<std::string> words;
     for (const auto& [node, has_plan] : nodes) {
       const SizeChoice* best = nullptr;
-      for (const PricedChoice& each : choices_) {
-        const bool counts = each.choice.node == node && answer_.purchase == (each.choice.terms == kPurchase);
-        if (counts && (!best || each.choice.missed.size() < best->missed.size())) best = &each.choice;
+      for (const SizeChoice& each : answer_.choices) {
+        const bool counts = each.node == node && answer_.purchase == (each.terms == kPurchase);
+        if (counts && (!best || each.missed.size() < best->missed.size())) best = &each;
       }
       if (!best)
         words.push_back(node + (has_plan ? " has no such price" : " has no plan in time"));
       else if (!best->missed.empty())
-        words.push_back(fmt::format("{} misses the {}", cluster_words(*best), best->missed));
+        words.push_back(fmt::format("{} misses the {}", cluster_words(*best, ""), best->missed));
     }
     return words.empty() ? "" : fmt::format(" Out: {}.", fmt::join(words, "; "));
   }
 
   std::string fewer_nodes() const {
+    const SizeRow& row = *decision_->row;
     for (const SizeFewest& each : answer_.fewest)
-      if (each.model == decision_->choice.model && each.node == decision_->choice.node &&
-          each.nodes == decision_->choice.nodes)
+      if (each.model == row.model && each.node == row.node && each.nodes == row.nodes)
         return each.late > 0 ? fmt::format(" {} x {} are too few.", each.late, each.node) : "";
     return "";
   }
 
+  /// Names the nearest changes of the answer's thresholds.
   std::string changes_words() const {
-    std::vector<DecisionChange> all;
-    const SizeChoice& c = decision_->choice;
-    const auto& cheapest = answer_.cheapest;
-    const bool is_cheapest = cheapest && cheapest->model == c.model && cheapest->node == c.node &&
-                             cheapest->nodes == c.nodes &&
-                             (answer_.purchase || c.terms == "on demand" || c.terms == "electricity");
-    if (is_cheapest)
-      for (const SizeThreshold& t : answer_.thresholds)
-        all.push_back({t.quantity, t.value, t.threshold,
-                       t.node.empty() ? "none of the simulated sizes"
-                                      : fmt::format("{} x {}{}", t.nodes, t.node, network_words(answer_, t.network))});
-    else if (answer_.confidence <= 0)
-      all.push_back({"deadline", answer_.days, c.days, ""});
-    for (const PricedChoice& each : choices_) {
-      const SizeChoice& other = each.choice;
-      const bool is_counted = is_cheapest && other.terms == c.terms;
-      if (other.decision && other.break_even)
-        all.push_back({other.quantity, other.price, *other.break_even,
-                       choice_words(choices_[static_cast<std::size_t>(each.next)].choice)});
-      else if (!is_counted && each.is_eligible(answer_) && other.break_even)
-        all.push_back({other.quantity, other.price, *other.break_even, choice_words(other)});
-    }
-    return sentence_of(std::move(all));
-  }
-
-  std::string choice_words(const SizeChoice& c) const {
-    return cluster_words(c) + (answer_.purchase ? "" : " (" + c.terms + ")");
-  }
-
-  /// Names the nearest changes. Each quantity counts once in each direction.
-  static std::string sentence_of(std::vector<DecisionChange> all) {
     constexpr std::size_t most_changes = 3;
-    std::erase_if(all, [](const DecisionChange& each) { return !(each.value > 0); });
-    sort_stably(all, [](const DecisionChange& a, const DecisionChange& b) { return a.distance() < b.distance(); });
+    std::vector<SizeThreshold> all = answer_.thresholds;
+    const auto distance = [](const SizeThreshold& t) { return std::abs(t.threshold / t.value - 1); };
+    sort_stably(all, [&](const SizeThreshold& a, const SizeThreshold& b) { return distance(a) < distance(b); });
+    if (all.size() > most_changes) all.resize(most_changes);
     std::vector<std::string> words;
-    std::vector<const DecisionChange*> nearest_changes;
-    for (const DecisionChange& each : all) {
-      const bool is_new =
-          std::none_of(nearest_changes.begin(), nearest_changes.end(), [&each](const DecisionChange* listed) {
-            return listed->quantity == each.quantity && listed->is_below() == each.is_below();
-          });
-      if (!is_new || words.size() == most_changes) continue;
-      nearest_changes.push_back(&each);
-      words.push_back(each.words());
-    }
-    if (words.empty()) return "No single price, deadline or budget of the question changes it.";
-    return fmt::format("The decision changes {}.", fmt::join(words, "; "));
-  }
-
-  // The fewest device-hours decide if there are no prices.
-  std::string plain_decision() const {
-    const SizeRow& row = *answer_.cheapest;
-    return fmt::format("{}Take {} x {}: {}, {} device-hours.", model_words(), row.nodes, row.node,
-                       time_words(choice_of_row(answer_, row, row.days(), 0), 0),
-                       full_number(std::round(row.gpu_hours)));
-  }
-  std::string plain_reason() const {
-    const SizeRow *best = &*answer_.cheapest, *second = nullptr, *refused = nullptr;
-    bool is_only_one = true;
-    for (const SizeRow& row : answer_.rows) {
-      if (row.model != best->model || (row.node == best->node && row.nodes == best->nodes)) continue;
-      if (row.refused) {  // the size was not simulated
-        if (!refused) refused = &row;
-        continue;
-      }
-      is_only_one = false;
-      if (row.meets && (!second || row.gpu_hours < second->gpu_hours)) second = &row;
-    }
-    if (!second && is_only_one)
-      return refused ? fmt::format("No other size was simulated. {} x {}: {}.", refused->nodes, refused->node,
-                                   refused->error)
-                     : "No other size was tried.";
-    if (!second) return "No other size that was tried meets the deadline.";
-    return fmt::format("Next comes {} x {}: {} device-hours ({:.3g} % more), {} days.", second->nodes, second->node,
-                       full_number(std::round(second->gpu_hours)), (second->gpu_hours / best->gpu_hours - 1) * 100,
-                       number_of_days(second->days()));
-  }
-  std::string plain_changes() const {
-    return sentence_of({{"deadline", answer_.days, answer_.cheapest->days(), ""}}) +
-           " Prices (--prices) may change it, too.";
+    for (const SizeThreshold& t : all)
+      words.push_back(fmt::format("if the {} {} {} (now {}): then {}", quantity_words(t.quantity),
+                                  t.threshold < t.value ? "falls below" : "rises above", full_number(t.threshold),
+                                  full_number(t.value),
+                                  t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
+    const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it."
+                                           : fmt::format("The decision changes {}.", fmt::join(words, "; "));
+    return text + (answer_.currency.empty() ? " Prices (--prices) may change it, too." : "");
   }
 
   std::string nearest_words() const {
     const SizeRow& row = *answer_.nearest;
-    const std::string cost = answer_.currency.empty() ? "" : " for " + money(size_cost(answer_, row));
-    const double wait = delivery_days(answer_, row);
-    return fmt::format("None of the simulated sizes meets all conditions. The nearest is {} x {}{}{}: {}.", row.nodes,
-                       row.node, row.network.empty() ? "" : " with the network " + row.network, cost,
-                       time_words(choice_of_row(answer_, row, row.days(), wait), wait));
+    const std::string cost = answer_.currency.empty() ? "" : " for " + money(row.cost);
+    SizeWay way;
+    for (const SizeWay& each : ways_)
+      if (each.terms == row.terms && each.row->nodes == row.nodes && each.row->node == row.node &&
+          each.row->model == row.model && each.row->network == row.network)
+        way = each;
+    return fmt::format(
+        "None of the simulated sizes meets all conditions{}. The nearest is {} x {}{}{}: {}.",
+        answer_.purchase ? " by a purchase" : "", row.nodes, row.node,
+        (row.network.empty() ? "" : " with the network " + row.network) +
+            (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
+                                                                                             : " (" + row.terms + ")"),
+        cost, time_words(choice_of_way(answer_, way), way.wait));
   }
-  std::string missing_words() const { return "Missed: " + answer_.why_none + "."; }
+
+  std::string missing_words() const {
+    const SizeChoice* rent = answer_.purchase ? best_rent() : nullptr;
+    return "Missed: " + answer_.why_none + "." +
+           (rent ? fmt::format(" A rent would do: {} costs {} and takes {} days.", cluster_words(*rent, rent->terms),
+                               money(rent->money), number_of_days(rent->days))
+                 : "");
+  }
 
   /// Writes a budget that is enough for a cost: rounded up, never down.
   std::string budget_words(double cost) const {
@@ -316,20 +324,22 @@ class VerdictWriter {
   /// Names the deadline and the budget with which one of the simulated sizes would meet all conditions.
   std::string needed_words() const {
     std::vector<std::string> words;
-    const SizeRow *soonest = nullptr, *cheapest = nullptr;
-    for (const SizeRow& row : answer_.rows) {
-      if (!row.good()) continue;
-      const bool is_affordable = answer_.budget <= 0 || size_cost(answer_, row) <= answer_.budget;
-      if (is_affordable && (!soonest || days_to_end(answer_, row) < days_to_end(answer_, *soonest))) soonest = &row;
-      if (meets_deadline(answer_, row) && (!cheapest || size_cost(answer_, row) < size_cost(answer_, *cheapest)))
-        cheapest = &row;
+    const SizeWay *soonest = nullptr, *cheapest = nullptr;
+    for (const SizeWay& way : ways_) {
+      const bool is_affordable = answer_.budget <= 0 || way.cost <= answer_.budget;
+      if (is_affordable && (!soonest || way.needed_days() < soonest->needed_days())) soonest = &way;
+      if (way.needed_days() <= answer_.days && (!cheapest || way.cost < cheapest->cost)) cheapest = &way;
     }
-    if (soonest && answer_.confidence <= 0)
-      words.push_back(fmt::format("{} x {} would do with a deadline of {:.1f} days", soonest->nodes, soonest->node,
-                                  std::ceil(days_to_end(answer_, *soonest) * 10) / 10));
+    constexpr double tenths = 10;
+    const auto would_do = [this](const SizeWay& way) {
+      return fmt::format("{} would do with ",
+                         way.terms == answer_.plain_terms ? cluster_words(*way.row, "") : cluster_words(way));
+    };
+    if (soonest && std::isfinite(soonest->needed_days()))
+      words.push_back(fmt::format("{}a deadline of {:.1f} days", would_do(*soonest),
+                                  std::ceil(soonest->needed_days() * tenths) / tenths));
     if (cheapest && answer_.budget > 0)
-      words.push_back(fmt::format("{} x {} would do with a budget of {}", cheapest->nodes, cheapest->node,
-                                  budget_words(size_cost(answer_, *cheapest))));
+      words.push_back(fmt::format("{}a budget of {}", would_do(*cheapest), budget_words(cheapest->cost)));
     return words.empty() ? "More nodes, another batch or other node types may do."
                          : fmt::format("{}.", fmt::join(words, "; "));
   }
@@ -337,14 +347,8 @@ class VerdictWriter {
 
 }  // namespace
 
-void decide_size(SizeAnswer& answer, const Prices& prices) {
-  const SizeRow* row = answer.largest ? &*answer.largest : answer.nearest ? &*answer.nearest : nullptr;
-  if (!row) return;
-  std::vector<PricedChoice> choices;
-  if (!answer.currency.empty()) choices = priced_choices(answer, prices, row->model);
-  answer.verdict = VerdictWriter(answer, choices).write();
-  answer.choices.clear();
-  for (PricedChoice& each : choices) answer.choices.push_back(std::move(each.choice));
+SizeVerdict size_verdict(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay* decision) {
+  return VerdictWriter(answer, ways, decision).write();
 }
 
 }  // namespace trainyard

@@ -3,6 +3,9 @@ const answer = page.answer, choices = answer.choices || [], rows = answer.rows |
 const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
 const counted = answer.counted_network;
 const cluster = row => `${row.nodes} × ${row.node}` + (row.network && row.network !== counted ? ', ' + row.network : '');
+/// The way to pay for a cluster, if it is a rent.
+const terms = row => row.terms && row.terms !== 'purchase' ? ` (${row.terms})` : '';
+const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of memory with ${units.share(row.out_of_memory_probability)}` : '';
 const power = watts => watts === undefined ? '–' : scaled(watts, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
 /// The words for a price or a limit of the question.
 function quantity(key) {
@@ -27,10 +30,11 @@ function verdict() {
   const of = at < 0 ? best : `choices.${at}`, c = of && value(answer, of);
   if (!c) return;
   const likely = at < 0 ? null : c.days_interval;
-  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + '.days', 'number'), likely
+  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + (at < 0 ? '.end_days' : '.days'), 'number'), likely
       ? `days (${digits(likely[0])} to ${digits(likely[1])} with a probability of 80 %)` : 'days'),
     c.on_time_probability === undefined ? null : card(chance(of + '.on_time_probability'), 'probability to be in time'),
-    c.money === undefined ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
+    c.money === undefined || (at < 0 && !answer.purchase) ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
+    risk(c) ? card(units.share(c.out_of_memory_probability), 'probability to run out of memory') : null,
     at < 0 || c.purchase === undefined ? null : card(figure(of + '.purchase', 'number'), currency + ' to buy'),
     c.power_W === undefined ? null : card(power(c.power_W), 'mean power of the site')));
 }
@@ -44,8 +48,8 @@ function waysToPay() {
     {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'number'),
     c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
     {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
-    c.missed ? 'misses the ' + c.missed : breaks(c)]), true),
-    el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
+    [c.missed ? 'misses the ' + c.missed : breaks(c), c.used_money === undefined ? '' : `${digits(c.used_money, 4)} for the hours used`, risk(c)].filter(Boolean).join('; ')]), true),
+    el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A reserved term is paid to its end; its cost for the hours used is what compares with a purchase. Days count the delivery of bought nodes. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
       + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
   chart(e, 60 + 38 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => [cluster(c), c.terms]),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
@@ -58,7 +62,7 @@ function changes() {
   const e = section('What would change the decision', table([{name: 'price or limit'}, {name: 'now', number: true}, {name: 'changes', number: true}, {name: 'then', words: true}],
     answer.thresholds.map((t, i) => [quantity(t.quantity), cell(`thresholds.${i}.value`, 'number'),
       {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', figure(`thresholds.${i}.threshold`, 'number')), sort: t.threshold / t.value},
-      t.node ? cluster(t) : 'none of the simulated sizes']), true), counted ? el('p', {class: 'quiet'}, `The network is ${counted} unless another one is named.`) : null);
+      t.node ? cluster(t) + terms(t) : 'none of the simulated sizes']), true), counted ? el('p', {class: 'quiet'}, `The network is ${counted} unless another one is named.`) : null);
   if (!page.tornado) return;
   const picture = el('div', {class: 'machine scroll'});
   picture.innerHTML = page.tornado;
@@ -73,7 +77,7 @@ function networks() {
   const money = priced ? [{name: `${currency} for the network`, number: true}, {name: `${currency} in all`, number: true}] : [];
   section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'switches', number: true}, {name: 'ports', number: true},
     {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses', words: true}],
-    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
+    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
       cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
       cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'number'), n.error || n.missed || 'none']), true) : null,
     el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
@@ -110,11 +114,15 @@ function sizes() {
     return words.length ? `no: ${words.join(', ')}` : 'no';
   };
   const several = rows.some(r => r.model !== rows[0].model);
-  section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'goodput', number: true}, {name: 'MFU', number: true},
-    {name: 'in time', number: true}, {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r), cell(`rows.${i}.days`, 'number'),
-    cell(`rows.${i}.goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), r.on_time_probability === undefined ? {text: '–', sort: -1}
-      : {text: chance(`rows.${i}.on_time_probability`), sort: r.on_time_probability}, answer.purchase ? cell(`rows.${i}.ownership.purchase`, 'number')
-      : cell(`rows.${i}.${currency ? 'money' : 'gpu_hours'}`, 'number'), r.meets ? 'yes' : missed(r), possible(r) ? r.plan : r.error]), true));
+  section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'in time', number: true}, {name: 'goodput', number: true},
+    {name: 'MFU', number: true}, {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r) + terms(r),
+    cell(`rows.${i}.end_days`, 'number'), r.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`rows.${i}.on_time_probability`), sort: r.on_time_probability},
+    cell(`rows.${i}.paid_goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), cell(`rows.${i}.cost`, 'number'), r.meets ? 'yes' : missed(r),
+    possible(r) ? [r.plan, risk(r)].filter(Boolean).join('; ') : r.error]), true),
+    el('p', {class: 'quiet'}, 'Days count the delivery of bought nodes. In time: the probability that a measured training ends by the deadline.'));
+  const limits = answer.site_limits || [];
+  if (limits.length) section('Room at the site', table([{name: 'nodes'}, {name: 'room for', number: true}, {name: 'power of a node', number: true}, {name: 'by'}],
+    limits.map((l, i) => [l.node, cell(`site_limits.${i}.nodes`, 'number'), {text: power(l.node_power_W), sort: l.node_power_W || 0}, `site.${l.limit}`]), true));
 }
 
 function assumptions() {

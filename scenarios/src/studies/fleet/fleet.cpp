@@ -9,6 +9,7 @@
 
 #include "models/energy/energy.hpp"
 #include "models/reading/document_text.hpp"
+#include "scenarios/src/running/bought_network.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/hashing.hpp"
 #include "sim/observers/progress.hpp"
@@ -398,7 +399,11 @@ class FleetStudy {
       const std::vector<BoughtNodes> bought{
           {node.name, node.gpu.name, a.nodes, node.gpus, node.hcas, node.most_power().value}};
       const double watts = watt_seconds / a.horizon / pue;
-      add("purchase", cost_of_ownership(prices.purchase, bought, watts, pue, rent).year() * hours / kHoursOfYear);
+      Ownership owned = cost_of_ownership(prices.purchase, bought, watts, pue, rent);
+      ClusterSpec cluster = file_.cluster;
+      cluster.nodes = a.nodes;
+      set_fabric_network(cluster, prices.purchase, owned);
+      add("purchase", owned.year() * hours / kHoursOfYear);
     }
     if (a.costs.empty())
       fail(prices.place, fmt::format("prices: {} has neither a rent nor a purchase price", node.name));

@@ -1,0 +1,258 @@
+// The prices and limits that change the decision of a question about sizes. Each quantity is varied by itself, and the
+// decision is made again at each value at which another way to pay may become the best, so the listed changes are those
+// that the question would have.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "scenarios/src/sizing/size_choices.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The decision is made again so far beyond a value, as a share of it.
+constexpr double kBeyond = 1e-8;
+/// The most terms of a reservation that are considered while the time of a node type varies.
+constexpr int kMostTerms = 12;
+constexpr double kHoursOfTimedDay = 24;
+
+/// The cost of a way, and the least deadline that it meets.
+struct WayFigures {
+  double cost = 0, needed_days = 0;
+};
+
+/// A quantity of the question, and its effect.
+struct VariedQuantity {
+  std::string name;
+  double value = 0;
+  std::function<WayFigures(std::size_t way, double value)> figures;
+  std::function<SizeLimits(double value)> limits;
+  std::vector<double> candidates;  ///< values at which the decision may change
+};
+
+class ChangeFinder {
+ public:
+  ChangeFinder(const SizeAnswer& answer, const Prices& prices, const std::vector<SizeWay>& ways,
+               const SizeWay& decision)
+      : answer_(answer),
+        prices_(answer, prices),
+        ways_(ways),
+        decided_(static_cast<std::size_t>(&decision - ways.data())) {
+    for (const SizeWay& way : ways) timed_.push_back({prices_.offer(way), prices_.main_part(way).part});
+  }
+
+  std::vector<SizeThreshold> find() {
+    add_prices();
+    add_limits();
+    add_deliveries();
+    add_times();
+    return std::move(all_);
+  }
+
+ private:
+  const SizeAnswer& answer_;
+  SizePrices prices_;
+  const std::vector<SizeWay>& ways_;
+  const std::size_t decided_;
+  struct TimedCost {
+    const Prices::Offer* offer = nullptr;
+    double rent = 0;  ///< part of the cost that is paid by the hour, or for whole terms
+  };
+  std::vector<TimedCost> timed_;  // indexed by way
+  std::vector<SizeThreshold> all_;
+
+  WayFigures own_figures(std::size_t i) const { return {ways_[i].cost, ways_[i].needed_days()}; }
+  bool waits_as(std::size_t i, const std::string& node) const {
+    return ways_[i].row->node == node && ways_[i].wait > 0;
+  }
+
+  VariedQuantity varied(const std::string& name, double value) const {
+    return {name,
+            value,
+            [this](std::size_t i, double) { return own_figures(i); },
+            [this](double) { return limits_of(answer_); },
+            {}};
+  }
+
+  /// Returns the index of the decision at a value. No value: no way meets all conditions.
+  std::optional<std::size_t> decision_at(const VariedQuantity& quantity, double value) const {
+    std::optional<std::size_t> best;
+    double least_cost = 0;
+    const SizeLimits limits = quantity.limits(value);
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      const WayFigures figures = quantity.figures(i, value);
+      if (!limits.admits(figures.cost, figures.needed_days)) continue;
+      if (best && !is_better_way(ways_[i], figures.cost, ways_[*best], least_cost)) continue;
+      best = i;
+      least_cost = figures.cost;
+    }
+    return best;
+  }
+
+  /// Records the nearest change below and above the value of a quantity.
+  void add(VariedQuantity quantity) {
+    std::vector<double>& values = quantity.candidates;
+    std::erase_if(values, [](double value) { return !(value > 0) || !std::isfinite(value); });
+    std::sort(values.begin(), values.end());
+    for (auto value = std::upper_bound(values.begin(), values.end(), quantity.value); value != values.begin();)
+      if (add_change(quantity, *--value, -kBeyond)) break;
+    for (auto value = std::lower_bound(values.begin(), values.end(), quantity.value); value != values.end(); ++value)
+      if (add_change(quantity, *value, kBeyond)) break;
+  }
+
+  bool add_change(const VariedQuantity& quantity, double value, double beyond) {
+    const std::optional<std::size_t> next = decision_at(quantity, value * (1 + beyond));
+    if (next == decided_) return false;
+    const bool is_own_value = beyond < 0 && value >= quantity.value;
+    SizeThreshold change{
+        quantity.name, quantity.value, is_own_value ? std::nextafter(value, 0.0) : value, "", "", 0, "", ""};
+    if (next) {
+      const SizeWay& way = ways_[*next];
+      change.model = way.row->model;
+      change.node = way.row->node;
+      change.nodes = way.row->nodes;
+      change.network = way.row->network;
+      change.terms = way.terms;
+    }
+    all_.push_back(std::move(change));
+    return true;
+  }
+
+  void add_prices() {
+    std::vector<std::string> names;
+    std::map<std::string, double> values;
+    std::map<std::string, std::vector<double>> parts;  // the part of the cost of each way that follows a price
+    for (std::size_t i = 0; i < ways_.size(); ++i)
+      for (const PricePart& part : prices_.parts(ways_[i])) {
+        if (values.try_emplace(part.quantity, part.price).second) {
+          names.push_back(part.quantity);
+          parts[part.quantity].resize(ways_.size());
+        }
+        parts[part.quantity][i] = part.part;
+      }
+    for (const std::string& name : names) {
+      const double value = values[name];
+      const std::vector<double>& part = parts[name];
+      VariedQuantity quantity = varied(name, value);
+      quantity.figures = [this, &part, value](std::size_t i, double price) {
+        return WayFigures{ways_[i].cost + part[i] * (price / value - 1), ways_[i].needed_days()};
+      };
+      const double cost = ways_[decided_].cost;
+      for (std::size_t i = 0; i < ways_.size(); ++i) {
+        const double other = ways_[i].cost;
+        if (part[i] != part[decided_])
+          quantity.candidates.push_back(value * (1 + (other - cost) / (part[decided_] - part[i])));
+        if (answer_.budget > 0 && part[i] != 0)
+          quantity.candidates.push_back(value * (1 + (answer_.budget - other) / part[i]));
+      }
+      add(std::move(quantity));
+    }
+  }
+
+  void add_limits() {
+    VariedQuantity deadline = varied("deadline", answer_.days), budget = varied("budget", answer_.budget);
+    deadline.limits = [this](double days) { return SizeLimits{days, answer_.budget}; };
+    budget.limits = [this](double money) { return SizeLimits{answer_.days, money}; };
+    for (const SizeWay& way : ways_) {
+      deadline.candidates.push_back(way.needed_days());
+      budget.candidates.push_back(way.cost);
+    }
+    add(std::move(deadline));
+    if (answer_.budget > 0) add(std::move(budget));
+  }
+
+  void add_deliveries() {
+    std::map<std::string, double> waits;  // indexed by node type
+    for (const SizeWay& way : ways_)
+      if (way.wait > 0) waits[way.row->node] = way.wait;
+    for (const auto& [node, wait] : waits) {
+      VariedQuantity delivery = varied(fmt::format("delivery of {} in days", node), wait);
+      const std::string& type = node;
+      delivery.figures = [this, type](std::size_t i, double days) {
+        WayFigures figures = own_figures(i);
+        if (waits_as(i, type)) figures.needed_days += days - ways_[i].wait;
+        return figures;
+      };
+      for (std::size_t i = 0; i < ways_.size(); ++i)
+        if (waits_as(i, node)) delivery.candidates.push_back(answer_.days - ways_[i].days * ways_[i].longest);
+      add(std::move(delivery));
+    }
+  }
+
+  /// Varies the training time of each node type, in per cent of the simulated one: an error of the simulation. Rents
+  /// change with the time, purchase prices do not.
+  void add_times() {
+    std::set<std::string> nodes;
+    for (const SizeWay& way : ways_) nodes.insert(way.row->node);
+    for (const std::string& node : nodes) {
+      VariedQuantity time = varied(fmt::format("time of {} in % of the simulated", node), 100);
+      time.figures = [this, &node](std::size_t i, double percent) { return scaled(i, node, percent / 100); };
+      for (const double factor : time_factors(node)) time.candidates.push_back(100 * factor);
+      add(std::move(time));
+    }
+  }
+
+  WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
+    const SizeWay& way = ways_[i];
+    if (way.row->node != node) return own_figures(i);
+    return {scaled_cost(way, timed_[i], factor), way.wait + way.days * way.longest * factor};
+  }
+
+  /// Returns the cost of a way if its training takes `factor` times as long.
+  static double scaled_cost(const SizeWay& way, const TimedCost& timed, double factor) {
+    if (way.terms == kPurchase) return way.cost;
+    if (!timed.offer || timed.offer->months <= 0) return way.cost * factor;
+    const double hours = way.days * kHoursOfTimedDay;
+    return (way.cost - timed.rent) * factor +
+           timed.rent * reserved_hours(*timed.offer, hours * factor).cost / reserved_hours(*timed.offer, hours).cost;
+  }
+
+  /// Returns the factor of the time of a way at which it ends at the deadline.
+  double latest_factor(const SizeWay& way) const { return (answer_.days - way.wait) / (way.days * way.longest); }
+
+  /// Lists the factors at which the decision may change: a way misses the deadline, a reserved term ends, or two costs, or a
+  /// cost and the budget, are equal. Costs are linear between the ends of terms.
+  std::vector<double> time_factors(const std::string& node) const {
+    const SizeWay& decision = ways_[decided_];
+    const double most = decision.row->node == node ? std::max(1.0, latest_factor(decision)) : 1;
+    std::vector<double> all;
+    std::set<double> ends{0, most};
+    for (const SizeWay& way : ways_) {
+      if (way.row->node != node) continue;
+      all.push_back(latest_factor(way));
+      const Prices::Offer* offer = prices_.offer(way);
+      for (int terms = 1; offer && offer->months > 0 && terms <= kMostTerms; ++terms)
+        if (const double end = terms * offer->months * kHoursOfMonth / (way.days * kHoursOfTimedDay); end < most)
+          ends.insert(end);
+    }
+    all.insert(all.end(), ends.begin(), ends.end());
+    for (auto end = std::next(ends.begin()); end != ends.end(); ++end) {
+      const double begin = *std::prev(end), first = begin + (*end - begin) / 3, second = begin + 2 * (*end - begin) / 3;
+      const double cost = scaled(decided_, node, first).cost, next_cost = scaled(decided_, node, second).cost;
+      const auto cross = [&](double difference, double next_difference) {
+        if (difference == next_difference) return;
+        const double crossing = first + difference * (second - first) / (difference - next_difference);
+        if (crossing >= begin && crossing <= *end) all.push_back(crossing);
+      };
+      for (std::size_t i = 0; i < ways_.size(); ++i) {
+        const double other = scaled(i, node, first).cost, next_other = scaled(i, node, second).cost;
+        cross(other - cost, next_other - next_cost);
+        if (answer_.budget > 0) cross(other - answer_.budget, next_other - answer_.budget);
+      }
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+std::vector<SizeThreshold> decision_changes(const SizeAnswer& answer, const Prices& prices,
+                                            const std::vector<SizeWay>& ways, const SizeWay& decision) {
+  return ChangeFinder(answer, prices, ways, decision).find();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,162 @@
+// The ways to pay for the evaluated clusters, and the decision among them.
+#include "scenarios/src/sizing/size_ways.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace trainyard {
+namespace {
+
+constexpr double kHoursOfDay = 24;
+
+/// Returns the factor on the days of a row with which the requested probability is met.
+double longest_factor(const SizeAnswer& answer, const SizeRow& row) {
+  if (answer.confidence <= 0) return 1;
+  if (!row.doubt.exists()) return HUGE_VAL;
+  const DoubtModel& model = DoubtModel::shipped();
+  double low = 0, high = 1;
+  constexpr double most = 1 << 20;
+  while (model.probability_within(row.doubt, high) < answer.confidence) {
+    low = high;
+    high *= 2;
+    if (high > most) return HUGE_VAL;
+  }
+  constexpr int halvings = 60;
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = (low + high) / 2;
+    (model.probability_within(row.doubt, middle) < answer.confidence ? low : high) = middle;
+  }
+  return high;
+}
+
+SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
+  SizeWay way;
+  way.row = &row;
+  way.days = row.days();
+  way.goodput = row.goodput;
+  way.longest = longest_factor(answer, row);
+  return way;
+}
+
+}  // namespace
+
+std::optional<double> SizeWay::on_time(const SizeAnswer& answer) const {
+  if (!row->doubt.exists()) return std::nullopt;
+  if (wait >= answer.days) return 0.0;
+  return DoubtModel::shipped().probability_within(row->doubt, (answer.days - wait) / days);
+}
+
+std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
+  std::vector<SizeWay> all;
+  if (!row.good()) return all;
+  SizeWay way = way_of(answer, row);
+  if (row.rents.empty() && row.money > 0) {
+    way.terms = answer.plain_terms;
+    way.cost = row.money;
+    all.push_back(way);
+  }
+  for (const RentCost& rent : row.rents) {
+    if (!rent.error.empty()) continue;
+    way.terms = rent.terms;
+    way.days = rent.time / kSecondsOfDay;
+    way.goodput = rent.goodput;
+    way.cost = rent.training;
+    all.push_back(way);
+  }
+  return all;
+}
+
+std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row) {
+  if (!row.good() || !row.ownership) return std::nullopt;
+  SizeWay way = way_of(answer, row);
+  way.terms = kPurchase;
+  way.wait = row.ownership->delivery / kSecondsOfDay;
+  way.cost = row.ownership->price();
+  return way;
+}
+
+std::vector<SizeWay> ways_of_row(const SizeAnswer& answer, const SizeRow& row) {
+  if (answer.purchase) {
+    const std::optional<SizeWay> purchase = purchase_of(answer, row);
+    return purchase ? std::vector<SizeWay>{*purchase} : std::vector<SizeWay>{};
+  }
+  if (!answer.currency.empty() || !row.good()) return rents_of(answer, row);
+  SizeWay way = way_of(answer, row);
+  way.cost = row.gpu_hours;
+  return {way};
+}
+
+std::vector<SizeWay> ways_of(const SizeAnswer& answer) {
+  std::vector<SizeWay> all;
+  for (const auto* rows : {&answer.rows, &answer.other_networks})
+    for (const SizeRow& row : *rows)
+      for (SizeWay& way : ways_of_row(answer, row)) all.push_back(std::move(way));
+  return all;
+}
+
+SizeLimits limits_of(const SizeAnswer& answer) { return {answer.days, answer.budget}; }
+
+bool meets_all(const SizeAnswer& answer, const SizeWay& way) {
+  return limits_of(answer).admits(way.cost, way.needed_days());
+}
+
+std::string missed_by(const SizeAnswer& answer, const SizeWay& way) {
+  const bool is_late = way.needed_days() > answer.days, is_dear = answer.budget > 0 && way.cost > answer.budget;
+  if (!is_late) return is_dear ? "budget" : "";
+  return is_dear ? "deadline and budget" : "deadline";
+}
+
+bool is_better_way(const SizeWay& a, double cost_of_a, const SizeWay& b, double cost_of_b) {
+  if (a.row->parameters != b.row->parameters) return a.row->parameters > b.row->parameters;
+  if (cost_of_a != cost_of_b) return cost_of_a < cost_of_b;
+  return a.end() < b.end();
+}
+
+const SizeWay* decided_way(const SizeAnswer& answer, const std::vector<SizeWay>& ways) {
+  const SizeWay* best = nullptr;
+  for (const SizeWay& way : ways)
+    if (meets_all(answer, way) && (!best || is_better_way(way, way.cost, *best, best->cost))) best = &way;
+  return best;
+}
+
+std::optional<SizeWay> best_way(const SizeAnswer& answer, const SizeRow& row) {
+  std::optional<SizeWay> best;
+  const auto rank = [&answer](const SizeWay& way) {
+    return std::tuple(!meets_all(answer, way), way.needed_days() > answer.days, way.cost, way.end());
+  };
+  for (const SizeWay& way : ways_of_row(answer, row))
+    if (!best || rank(way) < rank(*best)) best = way;
+  return best;
+}
+
+void take_way(const SizeAnswer& answer, const SizeWay& way, SizeRow& row) {
+  row.terms = way.terms;
+  row.cost = way.cost;
+  row.end_days = way.end();
+  row.wait_days = way.wait;
+  row.paid_goodput = way.goodput;
+  row.paid_gpu_hours = way.days * kHoursOfDay * row.gpus;
+  row.on_time = way.on_time(answer);
+  row.meets = meets_all(answer, way);
+}
+
+// Owning costs `fixed + u * energy` at a use of u, a rent `unused + u * (used - unused)`. Buying pays between the largest
+// lower and the least upper limit of u.
+std::optional<BreakEven> break_even(const Ownership& o, const std::vector<YearlyRent>& rents) {
+  const double energy = o.yearly.at("electricity") + o.yearly.at("cooling"), fixed = o.year() - energy;
+  std::optional<BreakEven> least;
+  for (const YearlyRent& rent : rents) {
+    if (o.year() > rent.used) return std::nullopt;
+    const double slope = rent.used - rent.unused - energy, use = (fixed - rent.unused) / slope;
+    if (slope > 0 && (!least || use > least->use)) least = BreakEven{std::max(0.0, use), rent.terms};
+  }
+  return least;
+}
+
+const YearlyRent* least_rent(const std::vector<YearlyRent>& rents) {
+  const auto least = std::ranges::min_element(rents, {}, &YearlyRent::used);
+  return least == rents.end() ? nullptr : &*least;
+}
+
+}  // namespace trainyard

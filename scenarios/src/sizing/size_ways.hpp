@@ -1,0 +1,59 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/src/sizing/size_answer.hpp"
+
+namespace trainyard {
+
+/// The name of the way to pay for a cluster that is bought.
+constexpr const char* kPurchase = "purchase";
+
+/// A cluster with a way to pay for it.
+struct SizeWay {
+  const SizeRow* row = nullptr;
+  std::string terms;   ///< as in SizeChoice; empty: there are no prices, and device-hours are the cost
+  double days = 0;     ///< days of the training
+  double wait = 0;     ///< days until its nodes are delivered
+  double goodput = 1;  ///< useful share of these days
+  double cost = 0;     ///< cost of the training, or the purchase price, or device-hours
+  double longest = 1;  ///< the days may be so many times longer, with the requested probability
+
+  double end() const { return wait + days; }
+  /// The least deadline that it meets, with the requested probability.
+  double needed_days() const { return wait + days * longest; }
+  std::optional<double> on_time(const SizeAnswer&) const;  ///< probability that it meets the deadline
+  bool is_same(const SizeWay& other) const { return row == other.row && terms == other.terms; }
+};
+
+/// List the ways to rent the cluster of a row, and to buy it.
+std::vector<SizeWay> rents_of(const SizeAnswer&, const SizeRow&);
+std::optional<SizeWay> purchase_of(const SizeAnswer&, const SizeRow&);
+/// Lists the ways to pay for a row that the question allows: purchases or rents.
+std::vector<SizeWay> ways_of_row(const SizeAnswer&, const SizeRow&);
+/// Lists the ways to pay for all rows, also on the networks that are not counted.
+std::vector<SizeWay> ways_of(const SizeAnswer&);
+
+/// The deadline and the budget of a question. Budget 0: there is none.
+struct SizeLimits {
+  double days = 0, budget = 0;
+  bool admits(double cost, double needed_days) const { return needed_days <= days && (budget <= 0 || cost <= budget); }
+};
+SizeLimits limits_of(const SizeAnswer&);
+bool meets_all(const SizeAnswer&, const SizeWay&);
+/// Names the conditions that a way misses: "deadline", "budget", "deadline and budget"; "": none.
+std::string missed_by(const SizeAnswer&, const SizeWay&);
+
+/// Returns true if the first of two ways that meet all conditions is the better one: a larger model, or else less cost.
+bool is_better_way(const SizeWay& a, double cost_of_a, const SizeWay& b, double cost_of_b);
+/// Returns the decision among ways: the best of those that meet all conditions. Null: none does.
+const SizeWay* decided_way(const SizeAnswer&, const std::vector<SizeWay>&);
+/// Returns the way by which a row is judged: the decision among its own, else the cheapest in time, else the cheapest. No
+/// value: there is no way to pay for it.
+std::optional<SizeWay> best_way(const SizeAnswer&, const SizeRow&);
+/// Makes the figures of a row those of a way to pay for it.
+void take_way(const SizeAnswer&, const SizeWay&, SizeRow&);
+
+}  // namespace trainyard

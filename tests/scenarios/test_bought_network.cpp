@@ -1,0 +1,61 @@
+// The switches and cables of a cluster's fabric, as a purchase prices them.
+#include <catch2/catch.hpp>
+
+#include "models/hardware/node.hpp"
+#include "models/reading/catalog.hpp"
+#include "scenarios/src/running/bought_network.hpp"
+#include "topologies/analysis/network_design.hpp"
+
+namespace scenarios_test_bought_network {
+
+using namespace trainyard;
+
+TEST_CASE("run prices the switches and cables of the fabric that a scenario has", "[costs]") {
+  const auto network_on = [](const std::string& fabric, int nodes) {
+    ClusterSpec spec;
+    const Catalog catalog;
+    spec.nodes = nodes;
+    spec.node = read_node(catalog.resolve("node", Node::scalar_node("dgx-b200")), catalog);
+    read_fabric(spec, catalog.resolve("fabric", parse_document("fabric: " + fabric, "x.yaml").fields.front().second),
+                catalog);
+    Purchase purchase;
+    purchase.switch_ports = 64;
+    return bought_network(spec, purchase);
+  };
+  // 160 adapters: four leaves of 40 with 10 uplinks, and a spine.
+  const BoughtNetwork oversubscribed = network_on("{base: leaf-spine, levels: [{down: 40, oversubscription: 4}]}", 20);
+  CHECK(oversubscribed.switches == 5);
+  CHECK(oversubscribed.cables == 200);
+  CHECK(network_on("rail-only", 20).switches == 8);
+  CHECK(network_on("rail-only", 20).cables == 160);
+  CHECK(network_on("nonblocking", 48).switches == 19);  // as topo design --hosts 384
+  CHECK(network_on("nonblocking", 8).switches == 1);
+  for (const char* kind : {"nonblocking", "2:1", "4:1", "rail-optimized", "rail-only"}) {
+    CAPTURE(kind);
+    const NetworkDesign design = design_network(read_network_kind(kind, "--network"), {48, 8, 64});
+    const BoughtNetwork bought = network_on(design.fabric({}), 48);
+    CHECK(bought.switches == design.switches);
+    CHECK(bought.cables == design.cables());
+  }
+  const BoughtNetwork unknown = network_on("dragonfly", 20);
+  CHECK(unknown.switches == 0);
+  CHECK(unknown.unknown == "network, since the parts of dragonfly are not known with switches of 64 ports");
+}
+
+TEST_CASE("a purchase whose fabric has unknown parts says that its network is not counted", "[costs]") {
+  const Catalog catalog;
+  ClusterSpec spec;
+  spec.nodes = 20;
+  spec.node = read_node(catalog.resolve("node", Node::scalar_node("dgx-b200")), catalog);
+  read_fabric(spec, catalog.resolve("fabric", Node::scalar_node("dragonfly")), catalog);
+  const Prices prices =
+      read_prices(parse_document("purchase: {node: {dgx-b200: 1000}, switch: 30, cable: 1}\n", "p.yaml"));
+  Ownership all = cost_of_ownership(prices.purchase, {{"dgx-b200", "b200-sxm-180gb", 20, 8, 8}}, 1000, 1, 0);
+  CHECK(all.price() > 20000);
+  set_fabric_network(spec, prices.purchase, all);
+  CHECK(all.price() == 20000);
+  CHECK(all.yearly.at("depreciation") == Approx(20000 / 4.0));
+  CHECK(all.purchase_prices.contains("network, since the parts of dragonfly are not known with switches of 64 ports"));
+}
+
+}  // namespace scenarios_test_bought_network

@@ -1,0 +1,219 @@
+// The one decision of `trainyard size`, and the values that change it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
+#include "tests/scenarios/sized_rows.hpp"
+
+namespace scenarios_test_size_decision {
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// A question whose quantities can be varied by the names of the thresholds.
+struct VariedQuestion {
+  std::map<std::string, double> values{{"gpu_hour of a100-sxm4-80gb", 1},
+                                       {"gpu_hour of h100-sxm5-80gb", 3},
+                                       {"gpu_hour of a100-sxm4-80gb (reserved 1 month)", 0.9},
+                                       {"gpu_hour of h100-sxm5-80gb (reserved 1 month)", 2.6},
+                                       {"gpu_hour of h100-sxm5-80gb (spot)", 1.9},
+                                       {"purchase of dgx-a100", 87600},
+                                       {"purchase of dgx-h100", 262800},
+                                       {"purchase of a switch", 5000},
+                                       {"purchase of a cable", 100},
+                                       {"deadline", 45},
+                                       {"budget", 0},
+                                       {"delivery of dgx-h100 in days", 5},
+                                       {"time of dgx-a100 in % of the simulated", 100},
+                                       {"time of dgx-h100 in % of the simulated", 100}};
+  bool purchase = false, h100_spot = true;
+  double confidence = 0;
+
+  SizeAnswer answer() const {
+    const auto price = [this](const std::string& name) { return fmt::format("{:.17g}", values.at(name)); };
+    const std::string a100 = "gpu_hour of a100-sxm4-80gb", h100 = "gpu_hour of h100-sxm5-80gb";
+    const Prices prices =
+        prices_of("gpu_hour: {a100-sxm4-80gb: " + price(a100) + ", h100-sxm5-80gb: " + price(h100) +
+                  "}\nreserved: [{months: 1, gpu_hour: {a100-sxm4-80gb: " + price(a100 + " (reserved 1 month)") +
+                  ", h100-sxm5-80gb: " + price(h100 + " (reserved 1 month)") +
+                  "}}]\nspot: {interruption: 60 h, gpu_hour: {h100-sxm5-80gb: " + price(h100 + " (spot)") +
+                  "}}\npurchase: {node: {dgx-a100: " + price("purchase of dgx-a100") +
+                  ", dgx-h100: " + price("purchase of dgx-h100") + "}, switch: " + price("purchase of a switch") +
+                  ", cable: " + price("purchase of a cable") +
+                  ", delivery: {dgx-h100: " + price("delivery of dgx-h100 in days") + " d}}\n");
+    SizeAnswer answer;
+    answer.scenario = "question";
+    answer.currency = prices.currency;
+    answer.days = values.at("deadline");
+    answer.budget = values.at("budget");
+    answer.purchase = purchase;
+    answer.confidence = confidence;
+    for (const auto& [node, nodes, days] : {std::tuple{"dgx-a100", 3, 58.0},
+                                            {"dgx-a100", 4, 44.0},
+                                            {"dgx-a100", 6, 31.0},
+                                            {"dgx-h100", 1, 50.0},
+                                            {"dgx-h100", 2, 26.0},
+                                            {"dgx-h100", 3, 18.0}}) {
+      const double time = days * values.at(fmt::format("time of {} in % of the simulated", node)) / 100;
+      SizeRow row = evaluated_row(prices, node, nodes, time);
+      row.doubt.spread = 0.1;
+      row.rents = {{"on demand", "", row.money, row.time}};
+      for (const Prices::Offer& offer : prices.offers) {
+        const bool is_spot = offer.months == 0;
+        const std::string gpu = std::string(node) == "dgx-a100" ? "a100-sxm4-80gb" : "h100-sxm5-80gb";
+        const auto hour = Prices::gpu_hour_among(offer.rents, node, gpu, 8);
+        if (!hour || (is_spot && !h100_spot)) continue;
+        const double seconds = row.time * (is_spot ? 1.02 : 1);
+        row.rents.push_back(
+            {offer.name(), "", reserved_hours(offer, seconds / 3600).cost * *hour * row.gpus, seconds, 1});
+      }
+      answer.rows.push_back(row);
+    }
+    judge_sizes(answer, prices);
+    return answer;
+  }
+};
+
+std::string decided_cluster(const SizeAnswer& answer) {
+  return answer.cheapest
+             ? fmt::format("{} x {} {}", answer.cheapest->nodes, answer.cheapest->node, answer.cheapest->terms)
+             : "none";
+}
+
+}  // namespace
+
+TEST_CASE("all parts of an answer of size are about one decision, and each of its thresholds holds on both sides",
+          "[size]") {
+  VariedQuestion question;
+  question.purchase = GENERATE(false, true);
+  question.h100_spot = GENERATE(true, false);
+  question.confidence = GENERATE(0.0, 0.9);
+  const double budget = GENERATE(0.0, 1.0);
+  const SizeAnswer free_answer = question.answer();
+  REQUIRE(free_answer.cheapest);
+  question.values["budget"] = budget * free_answer.cheapest->cost * 1.3;
+  const SizeAnswer answer = question.answer();
+  REQUIRE(answer.cheapest);
+  CAPTURE(question.purchase, question.h100_spot, question.confidence, budget, decided_cluster(answer));
+  const auto decision = std::ranges::find_if(answer.choices, &SizeChoice::decision);
+  REQUIRE(decision != answer.choices.end());
+  CHECK(fmt::format("{} x {} {}", decision->nodes, decision->node, decision->terms) == decided_cluster(answer));
+  CHECK((question.purchase ? decision->purchase : decision->money) == answer.cheapest->cost);
+  CHECK(decision->days == answer.cheapest->end_days);
+  CHECK_THAT(answer.verdict->decision,
+             Catch::Matchers::StartsWith(
+                 question.purchase ? fmt::format("Buy {} x {} for {}: ", decision->nodes, decision->node,
+                                                 money_words(answer.cheapest->cost, "USD"))
+                                   : fmt::format("Rent {} x {} ({}) for {}: ", decision->nodes, decision->node,
+                                                 decision->terms, money_words(answer.cheapest->cost, "USD"))));
+  std::set<std::string> quantities;
+  for (const SizeThreshold& t : answer.thresholds) {
+    CAPTURE(t.quantity, t.value, t.threshold);
+    quantities.insert(t.quantity);
+    REQUIRE(question.values.contains(t.quantity));
+    CHECK(t.value == Approx(question.values.at(t.quantity)));
+    const auto decided_at = [&](double value) {
+      VariedQuestion varied = question;
+      varied.values[t.quantity] = value;
+      return decided_cluster(varied.answer());
+    };
+    const double beyond = t.threshold < t.value ? -1e-6 : 1e-6;
+    CHECK(decided_at(t.threshold * (1 - beyond)) == decided_cluster(answer));
+    CHECK(decided_at(t.threshold * (1 + beyond)) ==
+          (t.node.empty() ? "none" : fmt::format("{} x {} {}", t.nodes, t.node, t.terms)));
+  }
+  CHECK(quantities.contains("deadline"));
+  CHECK(quantities.contains("budget") == (budget > 0));
+  CHECK(std::ranges::any_of(quantities, [](const std::string& q) { return q.starts_with("time of "); }));
+  // Between the thresholds of a quantity the decision stays.
+  for (const auto& [quantity, value] : question.values) {
+    if (value <= 0) continue;
+    double low = value / 2, high = value * 2;
+    for (const SizeThreshold& t : answer.thresholds)
+      if (t.quantity == quantity) (t.threshold < t.value ? low : high) = t.threshold;
+    for (const double share : {0.001, 0.3, 0.7, 0.999}) {
+      VariedQuestion varied = question;
+      varied.values[quantity] = low + share * (high - low);
+      CAPTURE(quantity, low, high, share);
+      CHECK(decided_cluster(varied.answer()) == decided_cluster(answer));
+    }
+  }
+}
+
+TEST_CASE("two sizes whose costs differ less than their doubt are called equal", "[size]") {
+  const auto answer_with = [](double h100_days) {
+    const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 2}\n");
+    std::vector<SizeRow> rows{evaluated_row(prices, "dgx-a100", 2, 20),
+                              evaluated_row(prices, "dgx-h100", 1, h100_days)};
+    for (SizeRow& row : rows) row.doubt.spread = 0.1;
+    return judged_answer(prices, 60, false, rows);
+  };
+  const SizeAnswer close = answer_with(20.6), far = answer_with(30);
+  REQUIRE(close.verdict->sure_order);
+  StepDoubt doubt;
+  doubt.spread = 0.1;
+  CHECK(*close.verdict->sure_order == Approx(probability_of_longer(20, doubt, 20.6, doubt)));
+  CHECK_THAT(close.verdict->reason,
+             Catch::Matchers::Contains(fmt::format(
+                 "(3 % more; equal within the doubt: it costs more with a probability of {:.0f} %), 20.6 days",
+                 *close.verdict->sure_order * 100)));
+  CHECK(*far.verdict->sure_order > 0.9);
+  CHECK_THAT(far.verdict->reason, !Catch::Matchers::Contains("equal within"));
+  CHECK(size_fields().json(close).at("verdict").at("sure_order") == *close.verdict->sure_order);
+}
+
+TEST_CASE("buying is compared with the rent that costs least for its use, and the break-even names it",
+          "[size][costs]") {
+  // Owning costs 2,500 a year without power, renting on demand 8,760 in full use.
+  const Prices prices = prices_of("purchase: {node: {dgx-a100: 1000}, years: 4}\n");
+  const Ownership o = owned_nodes(prices, "dgx-a100", "a100-sxm4-80gb", 10, 0);
+  CHECK(o.year() == 2500);
+  std::vector<YearlyRent> rents{{"on demand", 0, 8760}};
+  REQUIRE(break_even(o, rents));
+  CHECK(break_even(o, rents)->use == Approx(2500.0 / 8760));
+  CHECK(break_even(o, rents)->terms == "on demand");
+  rents.push_back({"reserved 36 months", 3000, 3000});  // costs more than owning, at any use
+  CHECK(break_even(o, rents)->terms == "on demand");
+  CHECK(least_rent(rents)->terms == "reserved 36 months");
+  rents.back() = {"reserved 36 months", 2400, 2400};
+  CHECK_FALSE(break_even(o, rents));
+  rents.back() = {"reserved 36 months", 1500, 4000};  // a part of the term is paid if it is not used
+  CHECK(break_even(o, rents)->terms == "reserved 36 months");
+  CHECK(break_even(o, rents)->use == Approx(0.4));
+}
+
+TEST_CASE("a plan that may run out of memory is said to be at risk in the verdict", "[size]") {
+  const Prices prices = prices_of("gpu_hour: {h100-sxm5-80gb: 2}\n");
+  std::vector<SizeRow> rows{evaluated_row(prices, "dgx-h100", 1, 10)};
+  rows.front().risk = 0.14;
+  CHECK_THAT(judged_answer(prices, 60, false, rows).verdict->decision,
+             Catch::Matchers::EndsWith(", at risk: out of memory with a probability of 14 %."));
+  rows.front().risk = 0.04;
+  CHECK_THAT(judged_answer(prices, 60, false, rows).verdict->decision, !Catch::Matchers::Contains("at risk"));
+}
+
+TEST_CASE("a question of a purchase says which rent would do", "[size]") {
+  VariedQuestion question;
+  question.purchase = true;
+  question.values["budget"] = 100000;
+  const SizeAnswer answer = question.answer();
+  CHECK_FALSE(answer.cheapest);
+  const SizeChoice* rent = nullptr;
+  for (const SizeChoice& each : answer.choices)
+    if (each.terms != "purchase" && each.missed.empty() && (!rent || each.money < rent->money)) rent = &each;
+  REQUIRE(rent);
+  CHECK_THAT(answer.verdict->reason,
+             Catch::Matchers::Contains(fmt::format(" A rent would do: {} x {} ({}) costs {} and takes ", rent->nodes,
+                                                   rent->node, rent->terms, money_words(rent->money, "USD"))));
+}
+
+}  // namespace scenarios_test_size_decision
