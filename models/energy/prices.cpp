@@ -178,8 +178,8 @@ double annuity(double interest, double years) {
 }  // namespace
 
 std::optional<std::pair<std::string, double>> Prices::Parts::switch_named(const std::string& name) const {
-  for (const auto& each : switches)
-    if (same_name(each.first, name)) return each;
+  for (const auto& priced : switches)
+    if (same_name(priced.first, name)) return priced;
   return std::nullopt;
 }
 

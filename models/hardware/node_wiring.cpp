@@ -151,7 +151,7 @@ void require_link_rate(const NodeType& node, const Fields& nvlink, const Node& g
   if (!changed) return;
   const Place own = changed->place, links = nvlink.place_of("link_rate");
   if (own.line == 0 ? links.line == 0 : links.line > 0 && *own.file == *links.file) return;
-  fail(own, fmt::format("gpu.nvlink has no effect in a mesh, whose links have {} each; expected nvlink.link_rate, "
+  fail(own, fmt::format("gpu.nvlink has no effect in a mesh, each of whose links has {}: expected nvlink.link_rate, "
                         "the rate of one link",
                         show(node.nvlink_rate)));
 }

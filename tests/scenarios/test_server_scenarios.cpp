@@ -184,7 +184,7 @@ TEST_CASE("impossible servers, stragglers and links are refused with their place
   CHECK_THAT(refusal("consistency: stale, staleness: -1"), Catch::Contains("staleness"));
   CHECK_THAT(refusal("staleness: 1"), Catch::Contains("with consistency stale only"));
   CHECK_THAT(refusal("backup_workers: 6"), Catch::Contains("at most 5"));
-  CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [0.5]"), Catch::Contains("1 numbers for 6 workers"));
+  CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [0.5]"), Catch::Contains("1 number for 6 workers"));
   CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [2]"), Catch::Contains("at most 1, expected"));
   CHECK_THAT(refusal("mixing_shares: [0.5]"), Catch::Contains("stale or asynchronous only"));
   CHECK_THAT(refusal("worker_weights: [0.5]"), Catch::Contains("stale or asynchronous only"));

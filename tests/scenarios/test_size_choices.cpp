@@ -285,7 +285,7 @@ TEST_CASE("without prices the fewest device-hours decide", "[size]") {
       answer.verdict->changes ==
       "The decision changes if the deadline falls below 12 (now 30): then none of the simulated sizes; if the time of "
       "dgx-a100 in % of the simulated falls below 30 (now 100): then 4 x dgx-a100; if the time of dgx-h100 in % of the "
-      "simulated rises above 250 (now 100): then none of the simulated sizes. Prices (--prices) may change it, too.");
+      "simulated rises above 250 (now 100): then 4 x dgx-a100. Prices (--prices) may change it, too.");
 }
 
 TEST_CASE("a budget that would do is enough", "[size]") {

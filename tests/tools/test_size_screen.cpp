@@ -180,12 +180,13 @@ TEST_CASE("the lines of a purchase have its price, a year's cost, the training's
                  Contains("a year     74,000 USD: depreciation 64,000 + electricity 10,000\n") &&
                  Contains("training   7,400 for its share of the years · 1.25 USD a million tokens"));
   CHECK(rent_or_buy(o) ==
-        " · buying costs as much as renting if it is in use 40.0 % of the time (always in use, both cost the same "
+        " · buying costs as much as renting on demand if it is in use 40.0 % of the time (always in use, both cost the "
+        "same "
         "after 2.00 years)");
   o.rent_year = 70000;
-  CHECK(rent_or_buy(o) == " · renting costs less even at full use; buying would pay only after 5.33 years");
+  CHECK(rent_or_buy(o) == " · renting on demand costs less even at full use; buying would pay only after 5.33 years");
   o.rent_year = 10000;
-  CHECK(rent_or_buy(o) == " · electricity alone costs more than renting");
+  CHECK(rent_or_buy(o) == " · electricity alone costs more than renting on demand");
 }
 
 }  // namespace tools_test_size_screen

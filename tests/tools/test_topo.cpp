@@ -121,8 +121,8 @@ TEST_CASE("topo design refuses impossible designs", "[tools][topo]") {
   shell.check_refused("design --json out.json", "--hosts and --ports are needed");
   shell.check_refused("design --hosts 17 --ports 4 --json out.json", "the most is 16");
   shell.check_refused("design --hosts 9 --ports 4 --levels 2 --json out.json", "the most is 8");
-  shell.check_refused("design --hosts -3 --ports 4", "-3 hosts");
-  shell.check_refused("design --hosts 3 --ports -4", "-4 ports");
+  shell.check_refused("design --hosts -3 --ports 4", "--hosts -3: 1 or more expected");
+  shell.check_refused("design --hosts 3 --ports -4", "--ports -4: 1 or more expected");
   shell.check_refused("design --hosts 3 --ports 4 --levels 5", "5 levels");
   shell.check_refused("design --hosts 3 --ports 4 --oversubscription 0.5", "expected 1 or more");
   shell.check_refused("design --hosts 3 --ports 4 --oversubscription x", "expected a number");

@@ -210,9 +210,10 @@ TEST_CASE("the trust line says that only one measured step is similar, and its e
   REQUIRE(nearest.errors.size() == 1);
   REQUIRE(nearest.errors.front().steps == 1);
   CHECK_THAT(trust_of("scenarios/llama3-70b-tp8-pp4.yaml", overrides),
-             Contains(fmt::format("error to expect: {:.1f} %, that of the only similar measured step that the fit did "
-                                  "not use: dense decoders in bf16 on this GPU with this stack",
-                                  nearest.errors.front().left_out * 100)) &&
+             Contains(fmt::format(
+                 "the only similar measured step that the fit did not use was off by {:.1f} %: dense decoders "
+                 "in bf16 on this GPU with this stack",
+                 nearest.errors.front().left_out * 100)) &&
                  Contains("this is one step; all dense decoders on this GPU or with this stack: "));
 }
 

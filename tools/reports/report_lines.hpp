@@ -29,9 +29,9 @@ std::string three_digits(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
-/// An energy with its unit: "105 kJ".
+/// Writes an energy with its unit: "105 kJ".
 std::string joules(double);
-/// Money or another amount: whole from a thousand on, else three digits.
+/// Writes money or another amount: whole from a thousand on, else with three digits.
 std::string amount(double);
 /// Increasing numbers with ranges: "0-3, 8".
 std::string number_ranges(const std::vector<int>&, const char* separator = ", ");

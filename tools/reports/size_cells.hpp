@@ -22,7 +22,7 @@ inline std::string terms_in_words(const std::string& terms) {
   return terms.empty() || terms == "purchase" ? "" : " (" + terms + ")";
 }
 
-/// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
+/// The values of a quantity, below and above its own, from which another cluster is the cheapest.
 struct DecisionRange {
   std::string quantity;
   double value = 0;

@@ -109,7 +109,7 @@ std::string expected_error_line(const Scenario& s, const Result& r) {
                      error_text(error), report_label(""));
 }
 
-/// What is known of such predictions: the error to expect, and the errors on the nearest measured steps.
+/// The error to expect of a prediction, and the errors on the nearest measured steps.
 std::string judgement(const Scenario& s, const std::string& expected_error) {
   if (s.measured.is_given())
     return report_label("trust") +

@@ -203,12 +203,12 @@ LessonSize lesson_size(const Collective& collective, int ranks, const std::vecto
 
 /// Says which flag makes a lesson small enough: a chunk larger by a power of two, if one does.
 std::string size_advice(CollectiveOptions options, const std::function<bool(const CollectiveOptions&)>& fits) {
-  const Bytes given = options.settings.chunk;
+  const Bytes smallest = options.settings.chunk;
   for (Bytes& chunk = options.settings.chunk; chunk < options.size;) {
     chunk = chunk * 2.0;
     if (fits(options)) return fmt::format("take --chunk {:.6g}KiB, or fewer --ranks", chunk.value / 1024);
   }
-  return given < options.size ? "take fewer --ranks or --channels" : "take fewer --ranks";
+  return smallest < options.size ? "take fewer --ranks or --channels" : "take fewer --ranks";
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ struct SizeAnswer {
   /// The cluster of the decision, and the fastest one of its model that meets deadline and budget.
   std::optional<SizeRow> cheapest, fastest;
   std::optional<SizeRow> nearest;  ///< if no row does: the fastest, if possible within the budget
-  std::optional<SizeRow> largest;  ///< the same as `cheapest`: the decision takes the largest model
+  std::optional<SizeRow> largest;  ///< `cheapest` again, since the decision takes the largest model
   /// The best plan that fits without headroom on the nodes of `cheapest` (else `nearest`). No value: it is not faster.
   std::optional<SizeRow> without_headroom;
   std::optional<SizeNetworks> networks;  ///< No value: the question does not ask for networks

@@ -29,7 +29,7 @@ struct WayFigures {
 struct VariedQuantity {
   std::string name;
   double value = 0;
-  std::function<WayFigures(std::size_t way, double value)> figures;
+  std::function<WayFigures(std::size_t payment, double value)> figures;
   std::function<SizeLimits(double value)> limits;
   std::vector<double> candidates;  ///< values at which the decision may change
 };
@@ -42,7 +42,7 @@ class ChangeFinder {
         prices_(answer, prices),
         ways_(ways),
         decided_(static_cast<std::size_t>(&decision - ways.data())) {
-    for (const SizeWay& way : ways) timed_.push_back({prices_.offer(way), prices_.main_part(way).part});
+    for (const SizeWay& payment : ways) timed_.push_back({prices_.offer(payment), prices_.main_part(payment).part});
   }
 
   std::vector<SizeThreshold> find() {
@@ -111,12 +111,12 @@ class ChangeFinder {
     SizeThreshold change{
         quantity.name, quantity.value, is_own_value ? std::nextafter(value, 0.0) : value, "", "", 0, "", ""};
     if (next) {
-      const SizeWay& way = ways_[*next];
-      change.model = way.row->model;
-      change.node = way.row->node;
-      change.nodes = way.row->nodes;
-      change.network = way.row->network;
-      change.terms = way.terms;
+      const SizeWay& payment = ways_[*next];
+      change.model = payment.row->model;
+      change.node = payment.row->node;
+      change.nodes = payment.row->nodes;
+      change.network = payment.row->network;
+      change.terms = payment.terms;
     }
     all_.push_back(std::move(change));
     return true;
@@ -157,9 +157,9 @@ class ChangeFinder {
     VariedQuantity deadline = varied("deadline", answer_.days), budget = varied("budget", answer_.budget);
     deadline.limits = [this](double days) { return SizeLimits{days, answer_.budget}; };
     budget.limits = [this](double money) { return SizeLimits{answer_.days, money}; };
-    for (const SizeWay& way : ways_) {
-      deadline.candidates.push_back(way.needed_days());
-      budget.candidates.push_back(way.cost);
+    for (const SizeWay& payment : ways_) {
+      deadline.candidates.push_back(payment.needed_days());
+      budget.candidates.push_back(payment.cost);
     }
     add(std::move(deadline));
     if (answer_.budget > 0) add(std::move(budget));
@@ -167,8 +167,8 @@ class ChangeFinder {
 
   void add_deliveries() {
     std::map<std::string, double> waits;  // indexed by node type
-    for (const SizeWay& way : ways_)
-      if (way.wait > 0) waits[way.row->node] = way.wait;
+    for (const SizeWay& payment : ways_)
+      if (payment.wait > 0) waits[payment.row->node] = payment.wait;
     for (const auto& [node, wait] : waits) {
       VariedQuantity delivery = varied(fmt::format("delivery of {} in days", node), wait);
       const std::string& type = node;
@@ -187,7 +187,7 @@ class ChangeFinder {
   /// change with the time, purchase prices do not.
   void add_times() {
     std::set<std::string> nodes;
-    for (const SizeWay& way : ways_) nodes.insert(way.row->node);
+    for (const SizeWay& payment : ways_) nodes.insert(payment.row->node);
     for (const std::string& node : nodes) {
       VariedQuantity time = varied(fmt::format("time of {} in % of the simulated", node), 100);
       time.figures = [this, &node](std::size_t i, double percent) { return scaled(i, node, percent / 100); };
@@ -197,22 +197,24 @@ class ChangeFinder {
   }
 
   WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
-    const SizeWay& way = ways_[i];
-    if (way.row->node != node) return own_figures(i);
-    return {scaled_cost(way, timed_[i], factor), way.wait + way.days * way.longest * factor};
+    const SizeWay& payment = ways_[i];
+    if (payment.row->node != node) return own_figures(i);
+    return {scaled_cost(payment, timed_[i], factor), payment.wait + payment.days * payment.longest * factor};
   }
 
   /// Returns the cost of a way if its training takes `factor` times as long.
-  static double scaled_cost(const SizeWay& way, const TimedCost& timed, double factor) {
-    if (way.terms == kPurchase) return way.cost;
-    if (!timed.offer || timed.offer->months <= 0) return way.cost * factor;
-    const double hours = way.days * kHoursOfTimedDay;
-    return (way.cost - timed.rent) * factor +
+  static double scaled_cost(const SizeWay& payment, const TimedCost& timed, double factor) {
+    if (payment.terms == kPurchase) return payment.cost;
+    if (!timed.offer || timed.offer->months <= 0) return payment.cost * factor;
+    const double hours = payment.days * kHoursOfTimedDay;
+    return (payment.cost - timed.rent) * factor +
            timed.rent * reserved_hours(*timed.offer, hours * factor).cost / reserved_hours(*timed.offer, hours).cost;
   }
 
   /// Returns the factor of the time of a way at which it ends at the deadline.
-  double latest_factor(const SizeWay& way) const { return (answer_.days - way.wait) / (way.days * way.longest); }
+  double latest_factor(const SizeWay& payment) const {
+    return (answer_.days - payment.wait) / (payment.days * payment.longest);
+  }
 
   /// Lists the factors at which the decision may change: a way misses the deadline, a reserved term ends, or two costs, or a
   /// cost and the budget, are equal. Costs are linear between the ends of terms.
@@ -221,12 +223,12 @@ class ChangeFinder {
     const double most = decision.row->node == node ? std::max(1.0, latest_factor(decision)) : 1;
     std::vector<double> all;
     std::set<double> ends{0, most};
-    for (const SizeWay& way : ways_) {
-      if (way.row->node != node) continue;
-      all.push_back(latest_factor(way));
-      const Prices::Offer* offer = prices_.offer(way);
+    for (const SizeWay& payment : ways_) {
+      if (payment.row->node != node) continue;
+      all.push_back(latest_factor(payment));
+      const Prices::Offer* offer = prices_.offer(payment);
       for (int terms = 1; offer && offer->months > 0 && terms <= kMostTerms; ++terms)
-        if (const double end = terms * offer->months * kHoursOfMonth / (way.days * kHoursOfTimedDay); end < most)
+        if (const double end = terms * offer->months * kHoursOfMonth / (payment.days * kHoursOfTimedDay); end < most)
           ends.insert(end);
     }
     all.insert(all.end(), ends.begin(), ends.end());

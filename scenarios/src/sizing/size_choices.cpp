@@ -16,11 +16,11 @@ namespace {
 
 constexpr double kHoursOfChoiceDay = 24;
 
-double used_hours(const SizeWay& way) { return way.days * kHoursOfChoiceDay; }
+double used_hours(const SizeWay& payment) { return payment.days * kHoursOfChoiceDay; }
 
 /// A way with its choice, and the part of its compared cost that is in proportion to the price of the choice.
 struct PricedWay {
-  SizeWay way;
+  SizeWay payment;
   SizeChoice choice;
   double purchase_part = 0, money_part = 0;
 
@@ -52,8 +52,8 @@ class ChoiceList {
         if (row.model != model) continue;
         // In a question of a purchase, a rent includes its network.
         if (rows == &answer_.rows || !answer_.purchase)
-          for (const SizeWay& way : rents_of(answer_, row)) add(way);
-        if (const std::optional<SizeWay> way = purchase_of(answer_, row)) add(*way);
+          for (const SizeWay& payment : rents_of(answer_, row)) add(payment);
+        if (const std::optional<SizeWay> payment = purchase_of(answer_, row)) add(*payment);
       }
     sort_stably(best_, [](const PricedWay& a, const PricedWay& b) {
       if (a.choice.missed.empty() != b.choice.missed.empty()) return a.choice.missed.empty();
@@ -69,33 +69,34 @@ class ChoiceList {
   std::vector<PricedWay> best_;
 
   /// Takes the way if no other of its kind is better.
-  void add(const SizeWay& way) {
+  void add(const SizeWay& payment) {
     const auto rank = [this](const SizeWay& w) {
       const bool is_late = w.needed_days() > answer_.days;
       return std::tuple(!meets_all(answer_, w), is_late, is_late ? w.end() : w.cost);
     };
-    const auto other = std::ranges::find_if(best_, [&way](const PricedWay& listed) {
-      return listed.way.row->node == way.row->node && listed.way.terms == way.terms;
+    const auto other = std::ranges::find_if(best_, [&payment](const PricedWay& listed) {
+      return listed.payment.row->node == payment.row->node && listed.payment.terms == payment.terms;
     });
     if (other == best_.end())
-      best_.push_back(priced(way));
-    else if (rank(way) < rank(other->way))
-      *other = priced(way);
+      best_.push_back(priced(payment));
+    else if (rank(payment) < rank(other->payment))
+      *other = priced(payment);
   }
 
-  PricedWay priced(const SizeWay& way) {
-    PricedWay priced{way, choice_of_way(answer_, way)};
+  PricedWay priced(const SizeWay& payment) {
+    PricedWay priced{payment, choice_of_way(answer_, payment)};
     SizeChoice& choice = priced.choice;
-    const PricePart part = size_prices_.main_part(way);
+    const PricePart part = size_prices_.main_part(payment);
     choice.quantity = part.quantity;
     choice.price = part.price;
     priced.money_part = part.part;
-    if (const Prices::Offer* offer = size_prices_.offer(way); offer && offer->months > 0 && !part.quantity.empty()) {
-      const double share = used_hours(way) / reserved_hours(*offer, used_hours(way)).cost;
-      if (share < 1) choice.used_money = way.cost - part.part * (1 - share);
+    if (const Prices::Offer* offer = size_prices_.offer(payment);
+        offer && offer->months > 0 && !part.quantity.empty()) {
+      const double share = used_hours(payment) / reserved_hours(*offer, used_hours(payment)).cost;
+      if (share < 1) choice.used_money = payment.cost - part.part * (1 - share);
     }
-    if (way.terms != kPurchase) return priced;
-    const Ownership& o = *way.row->ownership;
+    if (payment.terms != kPurchase) return priced;
+    const Ownership& o = *payment.row->ownership;
     priced.purchase_part = part.part;
     priced.money_part = 0;
     if (part.quantity.empty() || o.year() <= 0) return priced;
@@ -115,19 +116,19 @@ const std::string& SizePrices::gpu_name(const std::string& node) {
   return found->second;
 }
 
-const Prices::Offer* SizePrices::offer(const SizeWay& way) const {
-  const auto found =
-      std::ranges::find_if(prices_.offers, [&way](const Prices::Offer& each) { return each.name() == way.terms; });
+const Prices::Offer* SizePrices::offer(const SizeWay& payment) const {
+  const auto found = std::ranges::find_if(
+      prices_.offers, [&payment](const Prices::Offer& each) { return each.name() == payment.terms; });
   return found == prices_.offers.end() ? nullptr : &*found;
 }
 
 /// The cost of owning the network during the training, which rents have beside them.
-double SizePrices::network_part(const SizeWay& way) {
-  return way.row->days() > 0 ? way.row->network_cost * way.days / way.row->days() : 0;
+double SizePrices::network_part(const SizeWay& payment) {
+  return payment.row->days() > 0 ? payment.row->network_cost * payment.days / payment.row->days() : 0;
 }
 
-PricePart SizePrices::nodes_part(const SizeWay& way, bool by_quantity) {
-  const SizeRow& row = *way.row;
+PricePart SizePrices::nodes_part(const SizeWay& payment, bool by_quantity) {
+  const SizeRow& row = *payment.row;
   const Ownership& o = *row.ownership;
   const double nodes_price = o.purchase_prices.at("nodes"), bought_nodes = row.nodes - o.owned_nodes;
   PricePart part;
@@ -146,33 +147,34 @@ PricePart SizePrices::nodes_part(const SizeWay& way, bool by_quantity) {
   return part;
 }
 
-PricePart SizePrices::main_part(const SizeWay& way) {
-  if (way.terms.empty()) return {};
-  if (way.terms == kPurchase) return nodes_part(way, true);
-  if (way.terms == "electricity") return {"kwh", prices_.kwh, way.cost - (answer_.purchase ? 0 : network_part(way))};
-  const Prices::Offer* listed_offer = offer(way);
-  const double hours = listed_offer ? reserved_hours(*listed_offer, used_hours(way)).cost : used_hours(way);
-  for (const std::string& name : {way.row->node, gpu_name(way.row->node)})
+PricePart SizePrices::main_part(const SizeWay& payment) {
+  if (payment.terms.empty()) return {};
+  if (payment.terms == kPurchase) return nodes_part(payment, true);
+  if (payment.terms == "electricity")
+    return {"kwh", prices_.kwh, payment.cost - (answer_.purchase ? 0 : network_part(payment))};
+  const Prices::Offer* listed_offer = offer(payment);
+  const double hours = listed_offer ? reserved_hours(*listed_offer, used_hours(payment)).cost : used_hours(payment);
+  for (const std::string& name : {payment.row->node, gpu_name(payment.row->node)})
     for (const Prices::Rent& rent : listed_offer ? listed_offer->rents : prices_.rents) {
       if (!same_name(rent.name, name)) continue;
       const bool is_node_rent = rent.node_hour > 0;
       const double price = is_node_rent ? rent.node_hour : rent.gpu_hour;
       return {fmt::format("{} of {}{}", is_node_rent ? "node_hour" : "gpu_hour", rent.name,
-                          listed_offer ? " (" + way.terms + ")" : ""),
-              price, hours * price * (is_node_rent ? way.row->nodes : way.row->gpus)};
+                          listed_offer ? " (" + payment.terms + ")" : ""),
+              price, hours * price * (is_node_rent ? payment.row->nodes : payment.row->gpus)};
     }
   return {};
 }
 
-std::vector<PricePart> SizePrices::parts(const SizeWay& way) {
+std::vector<PricePart> SizePrices::parts(const SizeWay& payment) {
   std::vector<PricePart> all;
   const auto add = [&all](PricePart part) {
     if (!part.quantity.empty() && part.price > 0 && part.part != 0) all.push_back(std::move(part));
   };
-  if (way.terms == kPurchase) {
-    add(nodes_part(way, false));
+  if (payment.terms == kPurchase) {
+    add(nodes_part(payment, false));
     const Purchase& purchase = prices_.purchase;
-    const auto& bought = way.row->ownership->purchase_prices;
+    const auto& bought = payment.row->ownership->purchase_prices;
     const bool counts_network = !answer_.counted_network.empty() && answer_.networks;
     const std::string switch_name = counts_network ? answer_.networks->switch_name : "";
     const auto named_switch = switch_name.empty() ? std::nullopt : prices_.parts.switch_named(switch_name);
@@ -185,35 +187,35 @@ std::vector<PricePart> SizePrices::parts(const SizeWay& way) {
       add({"purchase of a cable", purchase.cable.front().second, bought.at("cables")});
     return all;
   }
-  const PricePart rent = main_part(way);
+  const PricePart rent = main_part(payment);
   add(rent);
-  if (way.terms != "electricity" && !way.terms.empty())
-    add({"kwh", prices_.kwh, way.cost - rent.part - network_part(way)});
+  if (payment.terms != "electricity" && !payment.terms.empty())
+    add({"kwh", prices_.kwh, payment.cost - rent.part - network_part(payment)});
   return all;
 }
 
-SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& way) {
-  const SizeRow& row = *way.row;
+SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
+  const SizeRow& row = *payment.row;
   SizeChoice choice;
   choice.model = row.model;
   choice.node = row.node;
-  choice.terms = way.terms;
+  choice.terms = payment.terms;
   choice.nodes = row.nodes;
   choice.gpus = row.gpus;
   choice.network = row.network;
-  choice.days = way.end();
-  choice.on_time = way.on_time(answer);
+  choice.days = payment.end();
+  choice.on_time = payment.on_time(answer);
   if (row.doubt.exists()) {
     const StepRange range = DoubtModel::shipped().range(row.doubt, kLikely);
-    choice.likely_days = {way.wait + way.days * range.low, way.wait + way.days * range.high};
+    choice.likely_days = {payment.wait + payment.days * range.low, payment.wait + payment.days * range.high};
   }
   if (row.time > 0) choice.power = row.energy / row.time;
   choice.risk = row.risk;
-  choice.missed = missed_by(answer, way);
-  choice.money = way.cost;
-  if (way.terms != kPurchase) return choice;
+  choice.missed = missed_by(answer, payment);
+  choice.money = payment.cost;
+  if (payment.terms != kPurchase) return choice;
   choice.money = row.ownership->training;
-  choice.purchase = way.cost;
+  choice.purchase = payment.cost;
   return choice;
 }
 
@@ -221,7 +223,7 @@ std::vector<SizeChoice> size_choices(const SizeAnswer& answer, const Prices& pri
                                      const SizeWay* decision) {
   std::vector<PricedWay> all = ChoiceList(answer, prices).list(model);
   const auto decided =
-      std::ranges::find_if(all, [&](const PricedWay& each) { return decision && each.way.is_same(*decision); });
+      std::ranges::find_if(all, [&](const PricedWay& each) { return decision && each.payment.is_same(*decision); });
   std::vector<SizeChoice> choices;
   for (PricedWay& each : all) {
     SizeChoice& choice = each.choice;

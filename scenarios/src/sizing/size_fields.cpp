@@ -352,7 +352,7 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when(&A::verdict, "if a cluster was searched to its end")
           .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")
           .when(&A::fastest, "if one does")
-          .object("largest", &A::largest, size_row_fields(), "the same as cheapest")
+          .object("largest", &A::largest, size_row_fields(), "a copy of cheapest: the decision takes the largest model")
           .when(&A::largest, "if one does")
           .object("nearest", &A::nearest, size_row_fields(), "the fastest cluster, if possible within the budget")
           .when(&A::nearest, "if none meets deadline and budget")

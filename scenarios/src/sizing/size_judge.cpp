@@ -15,40 +15,40 @@ namespace {
 const SizeWay* least_way(const std::vector<SizeWay>& ways, const std::function<bool(const SizeWay&)>& counts,
                          const std::function<double(const SizeWay&)>& key) {
   const SizeWay* best = nullptr;
-  for (const SizeWay& way : ways)
-    if (counts(way) && (!best || key(way) < key(*best))) best = &way;
+  for (const SizeWay& payment : ways)
+    if (counts(payment) && (!best || key(payment) < key(*best))) best = &payment;
   return best;
 }
 
-double cost_of_way(const SizeWay& way) { return way.cost; }
-double end_of_way(const SizeWay& way) { return way.end(); }
+double cost_of_way(const SizeWay& payment) { return payment.cost; }
+double end_of_way(const SizeWay& payment) { return payment.end(); }
 bool is_any_way(const SizeWay&) { return true; }
 
 /// Returns the row of a way with the figures of this way.
-std::optional<SizeRow> row_of(const SizeAnswer& answer, const SizeWay* way) {
-  if (!way) return std::nullopt;
-  SizeRow row = *way->row;
-  take_way(answer, *way, row);
+std::optional<SizeRow> row_of(const SizeAnswer& answer, const SizeWay* payment) {
+  if (!payment) return std::nullopt;
+  SizeRow row = *payment->row;
+  take_way(answer, *payment, row);
   return row;
 }
 
 /// Says which of the conditions the evaluated clusters miss.
 std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways) {
-  const auto in_time = [&answer](const SizeWay& way) { return way.needed_days() <= answer.days; };
-  if (const SizeWay* way = least_way(ways, in_time, cost_of_way)) {
-    const bool is_rent = way->terms != kPurchase && way->terms != answer.plain_terms;
+  const auto in_time = [&answer](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
+  if (const SizeWay* payment = least_way(ways, in_time, cost_of_way)) {
+    const bool is_rent = payment->terms != kPurchase && payment->terms != answer.plain_terms;
     return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}{}{}, costs {}",
-                       way->row->nodes, way->row->node,
-                       way->row->network.empty() ? "" : " with the network " + way->row->network,
-                       is_rent ? " (" + way->terms + ")" : "", money_words(way->cost, answer.currency));
+                       payment->row->nodes, payment->row->node,
+                       payment->row->network.empty() ? "" : " with the network " + payment->row->network,
+                       is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency));
   }
-  const SizeWay* way = least_way(ways, is_any_way, end_of_way);
-  if (!way) return "";
+  const SizeWay* payment = least_way(ways, is_any_way, end_of_way);
+  if (!payment) return "";
   std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {} x {}, takes {:.1f} days",
-                                 way->row->nodes, way->row->node, way->days);
-  if (way->wait > 0) text += fmt::format(" after a delivery of {:.1f} days", way->wait);
+                                 payment->row->nodes, payment->row->node, payment->days);
+  if (payment->wait > 0) text += fmt::format(" after a delivery of {:.1f} days", payment->wait);
   for (const SizeSiteLimit& limit : answer.site_limits)
-    if (limit.node == way->row->node)
+    if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
   return text;
 }
@@ -56,7 +56,7 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
 void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
   for (SizeRow& row : rows) {
     if (!row.good()) continue;
-    if (const std::optional<SizeWay> way = best_way(answer, row)) take_way(answer, *way, row);
+    if (const std::optional<SizeWay> payment = best_way(answer, row)) take_way(answer, *payment, row);
   }
   for (SizeRow& row : rows)
     row.pareto = row.good() && std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
@@ -68,18 +68,18 @@ void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
 }  // namespace
 
 double size_cost(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<SizeWay> way = best_way(answer, row);
-  return way ? way->cost : 0;
+  const std::optional<SizeWay> payment = best_way(answer, row);
+  return payment ? payment->cost : 0;
 }
 
 double days_to_end(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<SizeWay> way = best_way(answer, row);
-  return way ? way->end() : 0;
+  const std::optional<SizeWay> payment = best_way(answer, row);
+  return payment ? payment->end() : 0;
 }
 
 bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<SizeWay> way = best_way(answer, row);
-  return way && way->needed_days() <= answer.days;
+  const std::optional<SizeWay> payment = best_way(answer, row);
+  return payment && payment->needed_days() <= answer.days;
 }
 
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
@@ -90,8 +90,8 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   mark_best_rows(answer, answer.rows);
   const std::vector<SizeWay> ways = ways_of(answer);
   const SizeWay* decision = decided_way(answer, ways);
-  const auto counts = [&](const SizeWay& way) {
-    return meets_all(answer, way) && way.row->parameters == decision->row->parameters;
+  const auto counts = [&](const SizeWay& payment) {
+    return meets_all(answer, payment) && payment.row->parameters == decision->row->parameters;
   };
   answer.cheapest = answer.largest = row_of(answer, decision);
   answer.fastest = decision ? row_of(answer, least_way(ways, counts, end_of_way)) : std::nullopt;
@@ -104,7 +104,7 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
     answer.thresholds = decision_changes(answer, prices, ways, *decision);
   } else {
     answer.why_none = why_none(answer, ways);
-    const auto in_budget = [&](const SizeWay& way) { return answer.budget <= 0 || way.cost <= answer.budget; };
+    const auto in_budget = [&](const SizeWay& payment) { return answer.budget <= 0 || payment.cost <= answer.budget; };
     const SizeWay* nearest = least_way(ways, in_budget, end_of_way);
     answer.nearest = row_of(answer, nearest ? nearest : least_way(ways, is_any_way, cost_of_way));
   }

@@ -169,17 +169,17 @@ class NetworkComparison {
     add_cables(design, type, network);
     add_costs(joined.row, network);
     network.step_time = joined.row.step_time;
-    const std::optional<SizeWay> way = best_way(answer_, joined.row);
-    if (!way) {
+    const std::optional<SizeWay> payment = best_way(answer_, joined.row);
+    if (!payment) {
       network.days = joined.row.days();
       return joined;
     }
-    network.days = way->end();
-    network.on_time = way->on_time(answer_);
-    network.missed = missed_by(answer_, *way);
-    if (network.network_cost) network.cost = way->cost;
-    if (network.network_cost && !answer_.purchase) *network.network_cost *= way->days / joined.row.days();
-    network.terms = way->terms == kPurchase ? "" : way->terms;
+    network.days = payment->end();
+    network.on_time = payment->on_time(answer_);
+    network.missed = missed_by(answer_, *payment);
+    if (network.network_cost) network.cost = payment->cost;
+    if (network.network_cost && !answer_.purchase) *network.network_cost *= payment->days / joined.row.days();
+    network.terms = payment->terms == kPurchase ? "" : payment->terms;
     return joined;
   }
 

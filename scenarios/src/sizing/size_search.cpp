@@ -165,7 +165,8 @@ class ClusterSizer {
       if (cases[i].bound.days > 0)
         first_row_ = first_row(question_, *cases[i].size_case, cases[i].bound, cases[i].room());
     if (first_row_)
-      if (const std::optional<SizeWay> way = best_way(answer_, *first_row_)) take_way(answer_, *way, *first_row_);
+      if (const std::optional<SizeWay> payment = best_way(answer_, *first_row_))
+        take_way(answer_, *payment, *first_row_);
     std::vector<SizeBound> bounds;
     for (const PromisingCase& each : cases) bounds.push_back(each.bound);
     if (options_.first_answer) options_.first_answer(bounds, first_row_ ? &*first_row_ : nullptr);
@@ -422,7 +423,7 @@ class ClusterSizer {
       SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});
       if (!reference->network.empty() && tight_row.good())
         tight_row = row_on_network(tight_row, reference->network, answer_, question_);
-      if (const std::optional<SizeWay> way = best_way(answer_, tight_row)) take_way(answer_, *way, tight_row);
+      if (const std::optional<SizeWay> payment = best_way(answer_, tight_row)) take_way(answer_, *payment, tight_row);
       if (tight_row.good() && (!reference->good() || tight_row.step_time < reference->step_time))
         answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {

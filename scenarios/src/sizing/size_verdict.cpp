@@ -81,15 +81,15 @@ std::string time_words(const SizeChoice& c, double wait) {
 }
 
 /// "rent", "purchase" or "size": what the question decides among.
-const char* kind_of(const SizeWay& way) {
-  return way.terms.empty() ? "size" : way.terms == kPurchase ? "purchase" : "rent";
+const char* kind_of(const SizeWay& payment) {
+  return payment.terms.empty() ? "size" : payment.terms == kPurchase ? "purchase" : "rent";
 }
 
 /// Returns the probability that the first of two ways costs less, by the doubt of their times. Costs of rents follow the
 /// time; those of purchases and of reserved terms do not. No value: neither cost follows a doubtful time.
 std::optional<double> cheaper_probability(const SizeWay& a, const SizeWay& b) {
-  const auto follows_time = [](const SizeWay& way) {
-    return way.row->doubt.exists() && way.terms != kPurchase && !way.terms.starts_with("reserved");
+  const auto follows_time = [](const SizeWay& payment) {
+    return payment.row->doubt.exists() && payment.terms != kPurchase && !payment.terms.starts_with("reserved");
   };
   const DoubtModel& model = DoubtModel::shipped();
   if (follows_time(a) && follows_time(b)) {
@@ -164,15 +164,16 @@ class VerdictWriter {
     return fmt::format("{} x {}{}{}", c.nodes, c.node, network_words(answer_, c.network),
                        names_terms ? " (" + terms + ")" : "");
   }
-  std::string cluster_words(const SizeWay& way) const { return cluster_words(*way.row, way.terms); }
+  std::string cluster_words(const SizeWay& payment) const { return cluster_words(*payment.row, payment.terms); }
 
   /// The cheapest other way to pay for a size of the decision's model that meets all conditions. Null: there is none.
   const SizeWay* next_way() const {
     const SizeWay* next = nullptr;
-    for (const SizeWay& way : ways_)
-      if (!way.is_same(*decision_) && meets_all(answer_, way) && way.row->parameters == decision_->row->parameters &&
-          (!next || is_better_way(way, way.cost, *next, next->cost)))
-        next = &way;
+    for (const SizeWay& payment : ways_)
+      if (!payment.is_same(*decision_) && meets_all(answer_, payment) &&
+          payment.row->parameters == decision_->row->parameters &&
+          (!next || is_better_way(payment, payment.cost, *next, next->cost)))
+        next = &payment;
     return next;
   }
 
@@ -292,18 +293,18 @@ class VerdictWriter {
   std::string nearest_words() const {
     const SizeRow& row = *answer_.nearest;
     const std::string cost = answer_.currency.empty() ? "" : " for " + money(row.cost);
-    SizeWay way;
-    for (const SizeWay& each : ways_)
-      if (each.terms == row.terms && each.row->nodes == row.nodes && each.row->node == row.node &&
-          each.row->model == row.model && each.row->network == row.network)
-        way = each;
+    SizeWay payment;
+    for (const SizeWay& listed : ways_)
+      if (listed.terms == row.terms && listed.row->nodes == row.nodes && listed.row->node == row.node &&
+          listed.row->model == row.model && listed.row->network == row.network)
+        payment = listed;
     return fmt::format(
         "None of the simulated sizes meets all conditions{}. The nearest is {} x {}{}{}: {}.",
         answer_.purchase ? " by a purchase" : "", row.nodes, row.node,
         (row.network.empty() ? "" : " with the network " + row.network) +
             (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
                                                                                              : " (" + row.terms + ")"),
-        cost, time_words(choice_of_way(answer_, way), way.wait));
+        cost, time_words(choice_of_way(answer_, payment), payment.wait));
   }
 
   std::string missing_words() const {
@@ -325,15 +326,15 @@ class VerdictWriter {
   std::string needed_words() const {
     std::vector<std::string> words;
     const SizeWay *soonest = nullptr, *cheapest = nullptr;
-    for (const SizeWay& way : ways_) {
-      const bool is_affordable = answer_.budget <= 0 || way.cost <= answer_.budget;
-      if (is_affordable && (!soonest || way.needed_days() < soonest->needed_days())) soonest = &way;
-      if (way.needed_days() <= answer_.days && (!cheapest || way.cost < cheapest->cost)) cheapest = &way;
+    for (const SizeWay& payment : ways_) {
+      const bool is_affordable = answer_.budget <= 0 || payment.cost <= answer_.budget;
+      if (is_affordable && (!soonest || payment.needed_days() < soonest->needed_days())) soonest = &payment;
+      if (payment.needed_days() <= answer_.days && (!cheapest || payment.cost < cheapest->cost)) cheapest = &payment;
     }
     constexpr double tenths = 10;
-    const auto would_do = [this](const SizeWay& way) {
-      return fmt::format("{} would do with ",
-                         way.terms == answer_.plain_terms ? cluster_words(*way.row, "") : cluster_words(way));
+    const auto would_do = [this](const SizeWay& payment) {
+      return fmt::format("{} would do with ", payment.terms == answer_.plain_terms ? cluster_words(*payment.row, "")
+                                                                                   : cluster_words(payment));
     };
     if (soonest && std::isfinite(soonest->needed_days()))
       words.push_back(fmt::format("{}a deadline of {:.1f} days", would_do(*soonest),

@@ -31,12 +31,12 @@ double longest_factor(const SizeAnswer& answer, const SizeRow& row) {
 }
 
 SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
-  SizeWay way;
-  way.row = &row;
-  way.days = row.days();
-  way.goodput = row.goodput;
-  way.longest = longest_factor(answer, row);
-  return way;
+  SizeWay payment;
+  payment.row = &row;
+  payment.days = row.days();
+  payment.goodput = row.goodput;
+  payment.longest = longest_factor(answer, row);
+  return payment;
 }
 
 }  // namespace
@@ -50,30 +50,30 @@ std::optional<double> SizeWay::on_time(const SizeAnswer& answer) const {
 std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
   std::vector<SizeWay> all;
   if (!row.good()) return all;
-  SizeWay way = way_of(answer, row);
+  SizeWay payment = way_of(answer, row);
   if (row.rents.empty() && row.money > 0) {
-    way.terms = answer.plain_terms;
-    way.cost = row.money;
-    all.push_back(way);
+    payment.terms = answer.plain_terms;
+    payment.cost = row.money;
+    all.push_back(payment);
   }
   for (const RentCost& rent : row.rents) {
     if (!rent.error.empty()) continue;
-    way.terms = rent.terms;
-    way.days = rent.time / kSecondsOfDay;
-    way.goodput = rent.goodput;
-    way.cost = rent.training;
-    all.push_back(way);
+    payment.terms = rent.terms;
+    payment.days = rent.time / kSecondsOfDay;
+    payment.goodput = rent.goodput;
+    payment.cost = rent.training;
+    all.push_back(payment);
   }
   return all;
 }
 
 std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row) {
   if (!row.good() || !row.ownership) return std::nullopt;
-  SizeWay way = way_of(answer, row);
-  way.terms = kPurchase;
-  way.wait = row.ownership->delivery / kSecondsOfDay;
-  way.cost = row.ownership->price();
-  return way;
+  SizeWay payment = way_of(answer, row);
+  payment.terms = kPurchase;
+  payment.wait = row.ownership->delivery / kSecondsOfDay;
+  payment.cost = row.ownership->price();
+  return payment;
 }
 
 std::vector<SizeWay> ways_of_row(const SizeAnswer& answer, const SizeRow& row) {
@@ -82,27 +82,27 @@ std::vector<SizeWay> ways_of_row(const SizeAnswer& answer, const SizeRow& row) {
     return purchase ? std::vector<SizeWay>{*purchase} : std::vector<SizeWay>{};
   }
   if (!answer.currency.empty() || !row.good()) return rents_of(answer, row);
-  SizeWay way = way_of(answer, row);
-  way.cost = row.gpu_hours;
-  return {way};
+  SizeWay payment = way_of(answer, row);
+  payment.cost = row.gpu_hours;
+  return {payment};
 }
 
 std::vector<SizeWay> ways_of(const SizeAnswer& answer) {
   std::vector<SizeWay> all;
   for (const auto* rows : {&answer.rows, &answer.other_networks})
     for (const SizeRow& row : *rows)
-      for (SizeWay& way : ways_of_row(answer, row)) all.push_back(std::move(way));
+      for (SizeWay& payment : ways_of_row(answer, row)) all.push_back(std::move(payment));
   return all;
 }
 
 SizeLimits limits_of(const SizeAnswer& answer) { return {answer.days, answer.budget}; }
 
-bool meets_all(const SizeAnswer& answer, const SizeWay& way) {
-  return limits_of(answer).admits(way.cost, way.needed_days());
+bool meets_all(const SizeAnswer& answer, const SizeWay& payment) {
+  return limits_of(answer).admits(payment.cost, payment.needed_days());
 }
 
-std::string missed_by(const SizeAnswer& answer, const SizeWay& way) {
-  const bool is_late = way.needed_days() > answer.days, is_dear = answer.budget > 0 && way.cost > answer.budget;
+std::string missed_by(const SizeAnswer& answer, const SizeWay& payment) {
+  const bool is_late = payment.needed_days() > answer.days, is_dear = answer.budget > 0 && payment.cost > answer.budget;
   if (!is_late) return is_dear ? "budget" : "";
   return is_dear ? "deadline and budget" : "deadline";
 }
@@ -115,30 +115,31 @@ bool is_better_way(const SizeWay& a, double cost_of_a, const SizeWay& b, double 
 
 const SizeWay* decided_way(const SizeAnswer& answer, const std::vector<SizeWay>& ways) {
   const SizeWay* best = nullptr;
-  for (const SizeWay& way : ways)
-    if (meets_all(answer, way) && (!best || is_better_way(way, way.cost, *best, best->cost))) best = &way;
+  for (const SizeWay& payment : ways)
+    if (meets_all(answer, payment) && (!best || is_better_way(payment, payment.cost, *best, best->cost)))
+      best = &payment;
   return best;
 }
 
 std::optional<SizeWay> best_way(const SizeAnswer& answer, const SizeRow& row) {
   std::optional<SizeWay> best;
-  const auto rank = [&answer](const SizeWay& way) {
-    return std::tuple(!meets_all(answer, way), way.needed_days() > answer.days, way.cost, way.end());
+  const auto rank = [&answer](const SizeWay& payment) {
+    return std::tuple(!meets_all(answer, payment), payment.needed_days() > answer.days, payment.cost, payment.end());
   };
-  for (const SizeWay& way : ways_of_row(answer, row))
-    if (!best || rank(way) < rank(*best)) best = way;
+  for (const SizeWay& payment : ways_of_row(answer, row))
+    if (!best || rank(payment) < rank(*best)) best = payment;
   return best;
 }
 
-void take_way(const SizeAnswer& answer, const SizeWay& way, SizeRow& row) {
-  row.terms = way.terms;
-  row.cost = way.cost;
-  row.end_days = way.end();
-  row.wait_days = way.wait;
-  row.paid_goodput = way.goodput;
-  row.paid_gpu_hours = way.days * kHoursOfDay * row.gpus;
-  row.on_time = way.on_time(answer);
-  row.meets = meets_all(answer, way);
+void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
+  row.terms = payment.terms;
+  row.cost = payment.cost;
+  row.end_days = payment.end();
+  row.wait_days = payment.wait;
+  row.paid_goodput = payment.goodput;
+  row.paid_gpu_hours = payment.days * kHoursOfDay * row.gpus;
+  row.on_time = payment.on_time(answer);
+  row.meets = meets_all(answer, payment);
 }
 
 // Owning costs `fixed + u * energy` at a use of u, a rent `unused + u * (used - unused)`. Buying pays between the largest

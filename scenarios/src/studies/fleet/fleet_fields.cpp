@@ -168,15 +168,14 @@ const JsonFields<FleetAnswer>& fleet_fields() {
               "spares among these nodes")
           .value(
               "enough_nodes_above", "", [](const A& a) { return a.enough_above ? a.enough_above->nodes : 0; },
-              "fewest nodes from the given number on with which no training is late")
-          .when(&A::enough_above, "if fewer nodes than the given ones are enough")
+              "fewest nodes from the given number on with which no training is late, if fewer than given are enough; "
+              "else 0")
           .value(
               "enough_spares_above", "", [](const A& a) { return a.enough_above ? a.enough_above->spares : 0; },
               "spares among these nodes")
-          .when(&A::enough_above, "if fewer nodes than the given ones are enough")
-          .value("late_on_more_nodes", "", &A::late_on_more_nodes,
-                 "those of the next eight larger numbers of nodes with which some training is late")
-          .when(&A::late_on_more_nodes, "with --nodes choose, if there are any")
+          .value(
+              "late_on_more_nodes", "", &A::late_on_more_nodes,
+              "with --nodes choose: those of the next eight larger numbers of nodes with which some training is late")
           .value("left_out", "", &A::left_out,
                  "numbers of nodes that were left out of ranges, with the reason for one of them")
           .when(&A::left_out, "if a range has such numbers");
