@@ -172,9 +172,9 @@ int run(const std::vector<std::string>& words) {
                               rank_text(rank_view(scenario, laid_out, flags.rank)) +
                                   rank_timeline_text(rank_timeline(scenario, laid_out, flags.rank), flags.rank))));
     if (simulated > kMostKept && !prescribed && !flags.no_what_if)
-      print(
-          fmt::format("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
-                      report_label("note"), simulated * 1e-6));
+      print(fmt::format(
+          "{}what-ifs left out: {:.2g} million operations would be simulated for each what-if; explain does that\n",
+          report_label("note"), simulated * 1e-6));
     if (result.flow_step_time)
       print(fmt::format("{}{} a step; by flows, the default transport, {} ({} by packets). Here {}\n",
                         report_label("packets"), show(result.step_time), show(*result.flow_step_time),
