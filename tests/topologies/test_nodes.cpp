@@ -233,9 +233,10 @@ TEST_CASE("a node with NVLink refuses a GPU that takes none", "[nodes]") {
 
 TEST_CASE("the rate of a GPU's NVLinks is refused where the links of a mesh have their own", "[nodes]") {
   const auto error = [](const std::string& node) { return user_error([&] { cluster_with(node); }); };
-  CHECK(error("base: dgx-1v\ngpu: {nvlink: 1 GB/s}\n") ==
-        "x.yaml:2:15: gpu.nvlink has no effect in a mesh, whose links have 25.0 GB/s each; expected nvlink.link_rate, "
-        "the rate of one link");
+  CHECK(
+      error("base: dgx-1v\ngpu: {nvlink: 1 GB/s}\n") ==
+      "x.yaml:2:15: gpu.nvlink has no effect in a mesh, each of whose links has 25.0 GB/s: expected nvlink.link_rate, "
+      "the rate of one link");
   CHECK(error("base: dgx-1v\ngpu: {nvlink: 300 GB/s}\nnvlink: {link_rate: 50 GB/s}\n") == "");
   CHECK(error("base: dgx-a100\ngpu: {nvlink: 200 GB/s}\n") == "");
 }
