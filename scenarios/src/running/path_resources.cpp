@@ -84,9 +84,9 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   return between_nodes ? stack.network_step.value : 0;
 }
 
-/// Splits a piece and calls add(begin, end, resource) for each part: first the software's part, then the rest. The rest
-/// of a kernel has three parts: its start-up, its arithmetic and what memory adds. The rest of the latency of a modelled
-/// collective has two: the network's latency and the library's start-up.
+/// Splits a piece and calls add(begin, end, resource) for each part. The software's part comes first. A kernel is split
+/// further into its start-up, its arithmetic and what memory adds; the latency of a modelled collective into that of the
+/// network and the library's start-up.
 template <class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
   if (piece == kHostLaunch) return add(begin, end, std::string_view(kFrameworkName));

@@ -29,7 +29,7 @@ constexpr const char* kMemoryName = "GPU memory";
 /// Shares of a kernel's time.
 struct KernelShares {
   double start = 0;   ///< its start-up
-  double memory = 0;  ///< what its traffic adds; the rest is arithmetic
+  double memory = 0;  ///< share that its traffic adds. Its arithmetic has the rest
 
   /// Calls add(begin, end, resource) for each part of [begin, end).
   template <class Add>

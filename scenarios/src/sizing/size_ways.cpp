@@ -14,20 +14,8 @@ constexpr double kHoursOfDay = 24;
 double longest_factor(const SizeAnswer& answer, const SizeRow& row) {
   if (answer.confidence <= 0) return 1;
   if (!row.doubt.exists()) return HUGE_VAL;
-  const DoubtModel& model = DoubtModel::shipped();
-  double low = 0, high = 1;
-  constexpr double most = 1 << 20;
-  while (model.probability_within(row.doubt, high) < answer.confidence) {
-    low = high;
-    high *= 2;
-    if (high > most) return HUGE_VAL;
-  }
-  constexpr int halvings = 60;
-  for (int i = 0; i < halvings; ++i) {
-    const double middle = (low + high) / 2;
-    (model.probability_within(row.doubt, middle) < answer.confidence ? low : high) = middle;
-  }
-  return high;
+  // A confidence is 0.5 or more. The time is shorter than the upper end of the interval of 2p - 1 with a probability of p.
+  return DoubtModel::shipped().range(row.doubt, 2 * answer.confidence - 1).high;
 }
 
 SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {

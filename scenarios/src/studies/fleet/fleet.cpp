@@ -236,8 +236,8 @@ class FleetStudy {
   }
   /// Returns the same, and notes the try. A cluster that was tried before is not simulated again.
   int tried_late(int nodes, int spares) {
-    for (const FleetTry& known : tries_)
-      if (known.nodes == nodes && known.spares == spares) return known.late;
+    for (const FleetTry& listed : tries_)
+      if (listed.nodes == nodes && listed.spares == spares) return listed.late;
     tries_.push_back({nodes, spares, late_trainings(nodes, spares)});
     return tries_.back().late;
   }
