@@ -35,10 +35,6 @@ RankPlace place_of(const TrainingTask& task, const TrainingPlan& plan, int rank)
           plan.mesh.expert_tensor_of(rank)};
 }
 
-bool has_weight_kernels(const Layer& layer) {
-  return std::ranges::any_of(layer.backward, &BackwardKernel::for_weights);
-}
-
 }  // namespace
 
 RankValues::RankValues(const TrainingTask& task, const TrainingPlan& plan, const std::vector<LayerPosition>& positions,
@@ -89,7 +85,6 @@ RankValues::Pass& RankValues::open_pass(TrainingCall what, int number, int micro
   if (what == TrainingCall::backward_weights ? !p.input_done : p.input_done)
     throw InternalError(location(number, micro_batch) + ": gradients by weights come after those by inputs, and once");
   if (!forward || found != passes_.end()) return p;
-  weights_done_.erase({number, micro_batch});  // entry of the previous step
   p.step = next_step_[{number, micro_batch}]++;
   steps_ = std::max(steps_, p.step + 1);
   p.batch = batch_of(p.step, micro_batch);
@@ -102,10 +97,6 @@ void RankValues::pass(TrainingCall what, const CallArguments& about) {
   const bool forward = what == TrainingCall::forward;
   if (!parameters_.has(number))
     throw InternalError(location(number, micro_batch) + ": the rank does not have that layer");
-  if (what == TrainingCall::backward_weights && weights_done_.contains({number, micro_batch})) {
-    if (about.exchange == kEndOfPass) weights_done_.erase({number, micro_batch});
-    return;
-  }
   Pass& p = open_pass(what, number, micro_batch);
   if (about.exchange != kEndOfPass) {
     const std::vector<Exchange>& all = forward ? layer(number).forward_exchanges : layer(number).backward_exchanges;
@@ -114,10 +105,7 @@ void RankValues::pass(TrainingCall what, const CallArguments& about) {
   p.graph.end_pass();
   if (forward) return end_forward(number, micro_batch);
   if (what != TrainingCall::backward_weights) end_input_gradient(number, micro_batch);
-  // A layer without separate kernels for weight gradients cannot defer them.
-  const bool at_once = what == TrainingCall::backward_input && !has_weight_kernels(layer(number));
-  if (at_once) weights_done_.insert({number, micro_batch});
-  if (at_once || what != TrainingCall::backward_input) end_weight_gradients(number, micro_batch);
+  if (what != TrainingCall::backward_input) end_weight_gradients(number, micro_batch);
 }
 
 void RankValues::move_activations(bool to_host, const CallArguments& about) {
@@ -136,7 +124,6 @@ void RankValues::begin_at(int step) {
   on_host_.clear();
   inputs_.clear();
   out_gradients_.clear();
-  weights_done_.clear();
   steps_ = step;
   losses_.resize(std::min(losses_.size(), static_cast<std::size_t>(step)));
   for (const int number : parameters_.numbers())

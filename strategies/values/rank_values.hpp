@@ -1,7 +1,6 @@
 #pragma once
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -70,7 +69,6 @@ class RankValues : public RankWork {
   std::map<Key, Pass> on_host_;                   // passes whose activations are on the host
   std::map<Key, int> next_step_;                  // step of the next forward pass
   std::map<Key, Matrix> inputs_, out_gradients_;  // passed between layers of a model chunk
-  std::set<Key> weights_done_;                    // weight gradients that were computed with the input gradients
   int steps_ = 0;
   std::vector<StepLoss> losses_;
 
