@@ -62,6 +62,7 @@ struct OpRun {
   // Set when a message has ended. An eager sender ends before its message: see TransferRun.
   Bytes bytes;
   Picoseconds latency;
+  std::uint32_t latencies = 1;  ///< number of messages whose latencies a flow pays one after the other
   LinkId limiting = -1;
 
   /// Returns the series that the operation stands for, if all its parts have ended; else null.

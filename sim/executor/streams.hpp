@@ -121,6 +121,7 @@ class Streams {
     s.began = false;
     s.bytes = {};
     s.latency = {};
+    s.latencies = 1;
     s.limiting = -1;
   }
   void leave(ActorState&, StreamState&);

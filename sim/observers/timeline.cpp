@@ -28,6 +28,7 @@ OpRecord record_of(const OpRun& run) {
   r.path_class = run.op->message.path;
   r.bytes = run.bytes.value;
   r.latency = run.latency.seconds().value;
+  r.latencies = run.latencies;
   r.limiting = run.limiting;
   r.began = run.began;
   return r;

@@ -244,6 +244,9 @@ void check_answer(const Scenario& s, const Plan& laid_out, bool checks_picture) 
   check_layers(s, laid_out, r);
 }
 
+/// A picture records each operation. More operations of a step than these would fill the memory.
+constexpr double kMostOfPicture = 5e6;
+
 /// Checks the shipped runs with at most `most` operations per step, with these changes.
 /// Skips those that are impossible. Returns the number of checked runs.
 int check_shipped(double most, const Overrides& changes = {}) {
@@ -257,7 +260,7 @@ int check_shipped(double most, const Overrides& changes = {}) {
       if (s.prescribed_step.exists()) continue;
       const Plan laid_out = plan(s);
       if (estimated_operations(laid_out) > most) continue;
-      check_answer(s, laid_out, estimated_operations(laid_out) < 0.1 * most);
+      check_answer(s, laid_out, estimated_operations(laid_out) < std::min(0.1 * most, kMostOfPicture));
       ++checked;
     } catch (const UserError&) {  // the scenario has no step, or none with these changes
     }
