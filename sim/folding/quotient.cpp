@@ -124,6 +124,7 @@ void Quotient::add_routes(const Machine& machine, const Classes& classes, const 
     for (std::size_t s = 0; s < slot_routes.size(); ++s) {
       if (slot_routes[s].first != s) continue;
       Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
+      route.name = names_.insert(route.name).first->c_str();
       if (route.legs.empty()) {
         route.links = links_.emplace_back(list_of(consumption.leg_uses(c, s, 0)));
       } else {

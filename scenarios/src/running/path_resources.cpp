@@ -79,9 +79,8 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   }
   if (piece != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
-  const bool between_nodes =
-      on_gpu && record.peer >= 0 && record.peer < run.plan.ranks() && std::string_view(record.path).starts_with("NET");
-  return between_nodes ? stack.network_step.value * record.latencies : 0;
+  const bool is_between_nodes = std::string_view(record.path).starts_with("NET");
+  return is_between_nodes ? stack.network_step.value * record.latencies : 0;
 }
 
 /// Splits a piece and calls add(begin, end, resource) for each part. The software's part comes first. A kernel is split
