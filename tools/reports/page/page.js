@@ -144,8 +144,8 @@ let before = null;
 window.addEventListener('beforeprint', () => { before = root.dataset.theme || ''; setOut(true); theme('light'); });
 window.addEventListener('afterprint', () => { setOut(false); theme(before); });
 
-// Two sides of A4 without margins of 10 mm, and the share of them that breaks between sides leave.
-const paper = {width: 718, height: 1047, sides: 2, used: 0.92, leastZoom: 0.5};
+// Two sides of A4 without margins of 10 mm. A break between them may leave as much empty as the tallest part that does not break.
+const paper = {width: 718, height: 1047, sides: 2, used: 0.97, leastZoom: 0.5};
 /// Sets the page out for paper, as large as two sides allow, or for the screen again.
 function setOut(forPaper) {
   const style = document.body.style;
@@ -155,7 +155,8 @@ function setOut(forPaper) {
   for (; forPaper; zoom -= 0.02) {
     style.width = paper.width / zoom + 'px';
     fitCharts(forPaper);
-    if (document.body.scrollHeight * zoom <= paper.sides * paper.height * paper.used || zoom <= paper.leastZoom) break;
+    const tallest = Math.max(0, ...[...main.querySelectorAll('.chart, .columns > *, .machine svg')].map(e => e.getBoundingClientRect().height));
+    if ((document.body.scrollHeight + tallest) * zoom <= paper.sides * paper.height * paper.used || zoom <= paper.leastZoom) break;
   }
   if (forPaper) style.zoom = zoom; else fitCharts(forPaper);
 }
