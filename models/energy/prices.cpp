@@ -247,14 +247,28 @@ void Ownership::set_network(const Purchase& purchase, double price_of_switches, 
   per_million *= year() / old_year;
 }
 
-std::optional<double> Ownership::break_even_use() const {
-  const double energy = yearly.at("electricity") + yearly.at("cooling");
-  if (rent_year <= energy) return std::nullopt;
-  return (year() - energy) / (rent_year - energy);
+// Owning costs `fixed + u * energy` at a use of u, a rent `unused + u * (used - unused)`. Buying pays between the largest
+// lower and the least upper limit of u.
+std::optional<BreakEven> break_even(const Ownership& o) {
+  const double energy = o.yearly.at("electricity") + o.yearly.at("cooling"), fixed = o.year() - energy;
+  std::optional<BreakEven> least;
+  for (const YearlyRent& rent : o.rents) {
+    if (o.year() > rent.used) return std::nullopt;
+    const double slope = rent.used - rent.unused - energy, use = (fixed - rent.unused) / slope;
+    if (slope > 0 && (!least || use > least->use)) least = BreakEven{std::max(0.0, use), rent.terms};
+  }
+  return least;
+}
+
+const YearlyRent* least_rent(const Ownership& o) {
+  const auto least = std::ranges::min_element(o.rents, {}, &YearlyRent::used);
+  return least == o.rents.end() ? nullptr : &*least;
 }
 
 std::optional<double> Ownership::break_even_years() const {
-  const double running = year() - yearly.at("depreciation") - yearly.at("interest"), saved = rent_year - running;
+  const YearlyRent* rent = least_rent(*this);
+  if (!rent) return std::nullopt;
+  const double running = year() - yearly.at("depreciation") - yearly.at("interest"), saved = rent->used - running;
   if (saved <= interest * price()) return std::nullopt;
   return interest > 0 ? -std::log1p(-interest * price() / saved) / std::log1p(interest) : price() / saved;
 }
@@ -308,7 +322,7 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   all.yearly["staff"] = price * purchase.staff;
   constexpr double months = 12;
   all.yearly["space"] = price * purchase.space + most_watts / watts_a_kilowatt * months * purchase.kw_month;
-  all.rent_year = rent_hour * kHoursOfYear;
+  if (rent_hour > 0) all.rents.push_back({"on demand", 0, rent_hour * kHoursOfYear});
   return all;
 }
 

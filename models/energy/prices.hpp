@@ -51,29 +51,45 @@ struct BoughtNodes {
   double watts = 0;                       ///< most power of a node, without cooling
 };
 
+/// The rent of a cluster for a year, on demand or for a reserved term.
+struct YearlyRent {
+  std::string terms;
+  double unused = 0, used = 0;  ///< rent if the cluster is never used, and if it is always used
+};
+
 /// Purchase price of a cluster, and the cost of a year of it.
 struct Ownership {
   std::map<std::string, double> purchase_prices;  ///< purchase price by part
   std::map<std::string, double> yearly;           ///< cost of a year in use by part
-  double rent_year = 0;                           ///< rent of the same GPUs for a year; 0: they have no rent
-  double interest = 0;                            ///< interest of a year, as a share
-  int owned_nodes = 0;     ///< number of the nodes that were owned before: the purchase prices are of the others
-  double delivery = 0;     ///< time until all nodes are delivered, s
-  double training = 0;     ///< cost of the time that the training takes; 0: the scenario gives no length
-  double per_million = 0;  ///< cost of a million tokens or samples, if the cluster is always in use
+  std::vector<YearlyRent> rents;  ///< rents of the same GPUs: on demand, then reserved terms; empty: they have none
+  double spot_year = 0;           ///< rent of the same GPUs for a year on spot nodes; 0: they have none
+  double interest = 0;            ///< interest of a year, as a share
+  int owned_nodes = 0;            ///< number of the nodes that were owned before: the purchase prices are of the others
+  double delivery = 0;            ///< time until all nodes are delivered, s
+  double training = 0;            ///< cost of the time that the training takes; 0: the scenario gives no length
+  double per_million = 0;         ///< cost of a million tokens or samples, if the cluster is always in use
 
   double price() const;
   double year() const;
   /// Replaces the prices of switches and cables, and the costs of a year and of the training that follow from them. If
   /// all nodes are owned already, no network is bought, and nothing changes.
   void set_network(const Purchase&, double price_of_switches, double price_of_cables);
-  /// Share of its hours in which the cluster must be in use so that owning it costs as much as renting the same hours.
-  /// Electricity is paid while it is in use. No value: there is no rent, or electricity alone costs more than the rent.
-  std::optional<double> break_even_use() const;
-  /// Years of full use after which its price and running costs equal the rent of the same time, both discounted by
-  /// the interest. No value: never.
+  /// Years of full use after which its price and running costs equal the least rent of the same time, both discounted by
+  /// the interest. No value: never, or there is no rent.
   std::optional<double> break_even_years() const;
 };
+
+/// The least share of the hours, up to all, in which a bought cluster must be in use so that owning it costs no more than
+/// any rent, and the rent that is the last to cost as much.
+struct BreakEven {
+  double use = 0;
+  std::string terms;
+};
+/// Electricity is paid while the cluster is in use, a reserved term also while it is not. No value: a rent costs less at
+/// full use, or there is none.
+std::optional<BreakEven> break_even(const Ownership&);
+/// Returns the rent that costs least at full use. Null: there is none.
+const YearlyRent* least_rent(const Ownership&);
 
 /// Numbers of switches and cables of a network.
 struct SwitchCount {

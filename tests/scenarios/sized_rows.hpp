@@ -34,7 +34,6 @@ inline SizeRow evaluated_row(const Prices& prices, const std::string& node, int 
   if (prices.purchase.has_price(node, gpu)) {
     const double rent_hour = prices.rents.empty() ? 0 : row.gpus * prices.gpu_hour(node, gpu, 8);
     row.ownership = owned_nodes(prices, node, gpu, nodes, rent_hour);
-    if (rent_hour > 0) row.yearly_rents.push_back({"on demand", 0, rent_hour * 8760});
     row.ownership->training = row.ownership->year() * days / 365;
   }
   return row;

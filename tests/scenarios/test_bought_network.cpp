@@ -3,7 +3,9 @@
 
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/running/bought_network.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 #include "topologies/analysis/network_design.hpp"
 
 namespace scenarios_test_bought_network {
@@ -56,6 +58,18 @@ TEST_CASE("a purchase whose fabric has unknown parts says that its network is no
   CHECK(all.price() == 20000);
   CHECK(all.yearly.at("depreciation") == Approx(20000 / 4.0));
   CHECK(all.purchase_prices.contains("network, since the parts of dragonfly are not known with switches of 64 ports"));
+}
+
+TEST_CASE("a job on owned nodes beside bought ones of another type pays only for the bought ones", "[costs]") {
+  const Result r = simulate_training(read_scenario_text(
+      "cluster: {nodes: [{count: 2, node: dgx-a100}, {count: 2, node: dgx-h100}], fabric: nonblocking}\n"
+      "model: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 1, global_batch_size: 32}\n"
+      "prices: {purchase: {node: {dgx-a100: 1000, dgx-h100: 3000}, owned: {dgx-a100: 2}, years: 4}}\n",
+      "x.yaml"));
+  REQUIRE(r.money->ownership);
+  CHECK(r.gpus() == 32);
+  CHECK(r.money->ownership->purchase_prices.at("nodes") == 2 * 3000);
+  CHECK(r.money->ownership->owned_nodes == 2);
 }
 
 }  // namespace scenarios_test_bought_network

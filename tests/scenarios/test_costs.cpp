@@ -1,8 +1,11 @@
 // Energy and money of a step.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "models/hardware/node_parts.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 
@@ -141,7 +144,7 @@ TEST_CASE("the parts of a purchase and of its year sum to their totals", "[costs
   const Ownership simple_costs = purchase_costs(", years: 4", 3, 0);
   CHECK(simple_costs.price() == 3000);
   CHECK(simple_costs.year() == 3000.0 / 4);  // without interest and power
-  CHECK_FALSE(simple_costs.break_even_use());
+  CHECK_FALSE(break_even(simple_costs));
   const Ownership all_costs = purchase_costs(
       ", years: 5, interest: 0.07, kwh: 0.2, staff: 0.03, space: 0.02, switch: 50, switch_ports: 64, cable: 2, "
       "storage: 700",
@@ -168,16 +171,16 @@ TEST_CASE("at the break-even, buying and renting cost the same", "[costs]") {
     const std::string purchase = std::string(", years: 4, kwh: 0.1, staff: 0.05, interest: ") + interest;
     const Ownership o = purchase_costs(purchase, 10, 9);
     const double energy = o.yearly.at("electricity") + o.yearly.at("cooling");
-    REQUIRE(o.break_even_use());
-    const double use = *o.break_even_use();
-    CHECK(o.year() - energy + use * energy == Approx(use * o.rent_year).epsilon(1e-9));
+    REQUIRE(break_even(o));
+    const double use = break_even(o)->use, rent_year = o.rents.front().used;
+    CHECK(o.year() - energy + use * energy == Approx(use * rent_year).epsilon(1e-9));
     REQUIRE(o.break_even_years());
     const double years = *o.break_even_years(), rate = o.interest;
     const double running = o.year() - o.yearly.at("depreciation") - o.yearly.at("interest");
     const double discounted = rate > 0 ? (1 - std::pow(1 + rate, -years)) / rate : years;
-    CHECK(o.price() + running * discounted == Approx(o.rent_year * discounted).epsilon(1e-9));
+    CHECK(o.price() + running * discounted == Approx(rent_year * discounted).epsilon(1e-9));
   }
-  CHECK_FALSE(purchase_costs(", kwh: 1", 10, 9).break_even_use());  // electricity costs more than the rent
+  CHECK_FALSE(break_even(purchase_costs(", kwh: 1", 10, 9)));  // electricity costs more than the rent
 }
 
 TEST_CASE("a price by quantity applies from its quantity on", "[costs]") {
@@ -210,7 +213,8 @@ TEST_CASE("an answer with the prices of a purchase has the cost of ownership", "
   REQUIRE(r.money);
   REQUIRE(r.money->ownership);
   const Ownership& o = *r.money->ownership;
-  CHECK(o.rent_year == Approx(36 * 8760));
+  REQUIRE(o.rents.size() == 1);
+  CHECK(o.rents.front().used == Approx(36 * 8760));
   const double year = 8760 * 3600.0;
   CHECK(o.training == Approx(o.year() * r.training_time.value / year));
   CHECK(o.per_million == Approx(1e6 * o.year() * r.step_time.value / year / (2 * 1024)));
@@ -267,6 +271,31 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   };
   CHECK(spot_time("50 h") < spot.time);
   CHECK(spot_time("10000000 h") == Approx(r.whole_time().value));
+}
+
+TEST_CASE("a run compares buying with each rent of the prices, and names the one that costs least", "[costs][rents]") {
+  const std::string offers = std::string(kOffers).substr(0, std::string(kOffers).rfind('}'));
+  const Result r = simulate_training(
+      costs_scenario("", offers + ", purchase: {node: {pcie-1: 100000}, years: 4}}\n", ", training: {steps: 1000}"));
+  REQUIRE(r.money->ownership);
+  const Ownership& o = *r.money->ownership;
+  REQUIRE(o.rents.size() == 3);
+  CHECK(o.rents.back().terms == "reserved 12 months");
+  CHECK(o.rents.back().used == Approx(5 * 8760));
+  CHECK(o.rents.back().unused == Approx(0.5 * 5 * 8760));
+  CHECK(o.spot_year == Approx(2 * 8760));
+  CHECK(least_rent(o)->terms == "reserved 12 months");
+  // Owning costs 25,000 a year. At a use of u, a rent costs 87,600 u on demand, 21,900 (1 + u) if reserved for a year,
+  // and 70,080 if reserved for shorter.
+  const auto point = break_even(o);
+  REQUIRE(point);
+  CHECK(point->terms == "on demand");
+  CHECK(point->use == Approx(25000 / 87600.0));
+  CHECK(*o.break_even_years() == Approx(100000 / 43800.0));
+  const auto j = result_fields().json(r).at("money").at("ownership");
+  CHECK(j.at("break_even_terms") == point->terms);
+  CHECK(j.at("yearly_rents").at(2).at("used") == o.rents.back().used);
+  CHECK(j.at("spot_year") == o.spot_year);
 }
 
 TEST_CASE("spot without checkpoints has no cost, and a training without a length has no rents", "[costs][rents]") {

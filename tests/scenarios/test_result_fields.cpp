@@ -122,6 +122,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.step_time.value = 2;
   r.step_time_interval = Seconds{0.01};
   r.likely_step_times = {1.5, 2.5};
+  r.expected_error = 0.05;
   r.tokens_per_s = 100;
   r.mfu_with_attention = 0.5;
   r.actors.push_back({"server 0", 1, Bytes{3}, Bytes{2}, Bytes{1}, {}});
@@ -187,7 +188,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   Ownership ownership;
   ownership.purchase_prices = {{"nodes", 8}};
   ownership.yearly = {{"depreciation", 2}, {"interest", 0}, {"electricity", 1}, {"cooling", 0.5}};
-  ownership.rent_year = 9;
+  ownership.rents = {{"on demand", 0, 9}};
+  ownership.spot_year = 4;
   ownership.training = 1;
   ownership.owned_nodes = 3;
   ownership.delivery = 60;

@@ -98,9 +98,9 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
         "longer "
         "search (--work) may change the order. Out: 2 x dgx-h100 misses the deadline.");
   CHECK(answer.verdict->changes ==
-        "The decision changes if the deadline rises above 31 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 "
-        "in days falls below 19 (now 20): then 2 x dgx-h100; if the time of dgx-h100 in % of the simulated falls below "
-        "90.91 (now 100): then 2 x dgx-h100.");
+        "The decision changes if the deadline rises above 31 days (now 30): then 2 x dgx-h100; if the delivery of "
+        "dgx-h100 falls below 19 days (now 20): then 2 x dgx-h100; if the time of the training on dgx-h100 falls below "
+        "90.91 % of the simulated (now 100): then 2 x dgx-h100.");
   CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW on average.");
   const SizeAnswer late = answer_at(20, 24);
   CHECK(late.verdict->decision ==
@@ -218,11 +218,13 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
         "longer search (--work) may change the order. To buy 4 x dgx-a100 costs 350,400 USD, as much as renting (on "
         "demand) "
         "if it is in use 25 % of the time.");
-  CHECK(answer.verdict->changes ==
-        "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 (now 3): then 2 x dgx-h100 (on "
-        "demand); if the time of dgx-h100 in % of the simulated falls below 84.49 (now 100): then 2 x dgx-h100 (on "
-        "demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 (now 0.5): then 2 x "
-        "dgx-h100 (on demand).");
+  CHECK(
+      answer.verdict->changes ==
+      "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 USD (now 3): then 2 x dgx-h100 (on "
+      "demand); if the time of the training on dgx-h100 falls below 84.49 % of the simulated (now 100): then 2 x "
+      "dgx-h100 (on demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 USD (now 0.5): "
+      "then 2 x "
+      "dgx-h100 (on demand).");
   const SizeAnswer budget_answer = rented_sizes(3, 0.5, 12000);
   CHECK(decision_of(budget_answer) == decision_of(answer));
   CHECK(choice_on(budget_answer, "dgx-h100", "on demand").missed == "budget");
@@ -283,9 +285,10 @@ TEST_CASE("without prices the fewest device-hours decide", "[size]") {
       "longer search (--work) may change the order.");
   CHECK(
       answer.verdict->changes ==
-      "The decision changes if the deadline falls below 12 (now 30): then none of the simulated sizes; if the time of "
-      "dgx-a100 in % of the simulated falls below 30 (now 100): then 4 x dgx-a100; if the time of dgx-h100 in % of the "
-      "simulated rises above 250 (now 100): then 4 x dgx-a100. Prices (--prices) may change it, too.");
+      "The decision changes if the deadline falls below 12 days (now 30): then none of the simulated sizes; if the "
+      "time of the training on dgx-a100 falls below 30 % of the simulated (now 100): then 4 x dgx-a100; if the time of "
+      "the training on dgx-h100 rises above 250 % of the simulated (now 100): then 4 x dgx-a100. Prices (--prices) may "
+      "change it, too.");
 }
 
 TEST_CASE("a budget that would do is enough", "[size]") {

@@ -175,20 +175,19 @@ TEST_CASE("buying is compared with the rent that costs least for its use, and th
           "[size][costs]") {
   // Owning costs 2,500 a year without power, renting on demand 8,760 in full use.
   const Prices prices = prices_of("purchase: {node: {dgx-a100: 1000}, years: 4}\n");
-  const Ownership o = owned_nodes(prices, "dgx-a100", "a100-sxm4-80gb", 10, 0);
+  Ownership o = owned_nodes(prices, "dgx-a100", "a100-sxm4-80gb", 10, 1);
   CHECK(o.year() == 2500);
-  std::vector<YearlyRent> rents{{"on demand", 0, 8760}};
-  REQUIRE(break_even(o, rents));
-  CHECK(break_even(o, rents)->use == Approx(2500.0 / 8760));
-  CHECK(break_even(o, rents)->terms == "on demand");
-  rents.push_back({"reserved 36 months", 3000, 3000});  // costs more than owning, at any use
-  CHECK(break_even(o, rents)->terms == "on demand");
-  CHECK(least_rent(rents)->terms == "reserved 36 months");
-  rents.back() = {"reserved 36 months", 2400, 2400};
-  CHECK_FALSE(break_even(o, rents));
-  rents.back() = {"reserved 36 months", 1500, 4000};  // a part of the term is paid if it is not used
-  CHECK(break_even(o, rents)->terms == "reserved 36 months");
-  CHECK(break_even(o, rents)->use == Approx(0.4));
+  REQUIRE(break_even(o));
+  CHECK(break_even(o)->use == Approx(2500.0 / 8760));
+  CHECK(break_even(o)->terms == "on demand");
+  o.rents.push_back({"reserved 36 months", 3000, 3000});  // costs more than owning, at any use
+  CHECK(break_even(o)->terms == "on demand");
+  CHECK(least_rent(o)->terms == "reserved 36 months");
+  o.rents.back() = {"reserved 36 months", 2400, 2400};
+  CHECK_FALSE(break_even(o));
+  o.rents.back() = {"reserved 36 months", 1500, 4000};  // a part of the term is paid if it is not used
+  CHECK(break_even(o)->terms == "reserved 36 months");
+  CHECK(break_even(o)->use == Approx(0.4));
 }
 
 TEST_CASE("a plan that may run out of memory is said to be at risk in the verdict", "[size]") {

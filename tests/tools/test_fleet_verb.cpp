@@ -1,5 +1,6 @@
 // `trainyard fleet` as a user sees it.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/topo_shell.hpp"
@@ -48,6 +49,35 @@ TEST_CASE("fleet prints verdict, node-hours and trainings, and writes the same a
   CHECK(folder.trainyard("fleet fleet.yaml --most-nodes 1").exit == 2);
   CHECK(folder.trainyard("fleet small.yaml").exit == 2);
   CHECK(folder.trainyard("run fleet.yaml").err.find("trainyard fleet FILE") != std::string::npos);
+}
+
+TEST_CASE("a fleet says which of its trainings may run out of memory", "[fleet][cli]") {
+  const TopoFolder folder;
+  folder.write("tight.yaml",
+               "cluster: {node: dgx-a100}\nmodel: gpt2-xl\nsoftware: pytorch-ddp\nplan: {micro_batch_size: 1, "
+               "global_batch_size: 64, training: {steps: 1000}}\n");
+  folder.write("fleet.yaml",
+               "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nfleet: {horizon: 9 d}\n"
+               "trainings:\n- {name: tight, nodes: 1, scenario: tight.yaml}\n");
+  const auto shown = [&](int batch) {
+    return folder.trainyard(
+        "fleet fleet.yaml --json a.json --set trainings.0.plan='{micro_batch_size: " + std::to_string(batch) +
+        ", global_batch_size: " + std::to_string(8 * batch) + ", training: {steps: 1000}}'");
+  };
+  const TopoAnswer safe = shown(1);
+  CAPTURE(safe.err, safe.out);
+  CHECK(json::parse(folder.text("a.json"))["steps"][0]["out_of_memory_probability"] < 0.05);
+  CHECK(safe.out.find("At risk") == std::string::npos);
+  CHECK(safe.out.find("  fits\n") != std::string::npos);
+  const TopoAnswer tight = shown(15);
+  CAPTURE(tight.err, tight.out);
+  const json answer = json::parse(folder.text("a.json"));
+  const double risk = answer["steps"][0]["out_of_memory_probability"];
+  CHECK((risk >= 0.05 && risk < 0.95));
+  const std::string percent = std::to_string(std::lround(100 * risk)) + " %";
+  CHECK(answer["verdict"].get<std::string>().ends_with(
+      " At risk to run out of memory: tight on 1 node with a probability of " + percent + "."));
+  CHECK(tight.out.find("  at risk, " + percent + "\n") != std::string::npos);
 }
 
 TEST_CASE("the header and the verdict of a fleet name the run that the table shows", "[fleet][cli]") {

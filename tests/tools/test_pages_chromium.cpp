@@ -30,6 +30,31 @@ PageDump render(const PageFolder& folder, const std::string& page, const std::st
   return render_url(folder, "file://$PWD/" + page, options);
 }
 
+/// Renders a page in a frame of this width, because the browser's window is at least 500 pixels wide. The outer page has the
+/// attributes of the page, its heading, and by how much it is wider than the frame.
+PageDump render_framed(const PageFolder& folder, const std::string& page, int width, const std::string& options = "") {
+  folder.write("frame.html",
+               "<html><body><iframe src=\"" + page + "\" style=\"border: 0; width: " + std::to_string(width) +
+                   "px; height: 900px\"></iframe><script>onload = () => { const page = frames[0].document, "
+                   "root = page.documentElement; Object.assign(document.documentElement.dataset, root.dataset, "
+                   "{width: frames[0].innerWidth, wider: Math.max(0, root.scrollWidth - frames[0].innerWidth)}); "
+                   "document.body.append(...page.querySelectorAll('h1')); };</script></body></html>\n");
+  return render(folder, "frame.html",
+                "--allow-file-access-from-files --virtual-time-budget=5000 --window-size=1500,1000 " + options);
+}
+
+/// The number of sides of A4 on which the browser prints a page; 0: it takes another paper.
+std::size_t printed_sides(const PageFolder& folder, const std::string& page) {
+  render(folder, page, "--virtual-time-budget=5000 --no-pdf-header-footer --print-to-pdf=printed.pdf");
+  const std::string pdf = folder.text("printed.pdf");
+  const auto count = [&pdf](const std::string& words) {
+    std::size_t number = 0;
+    for (std::size_t at = 0; (at = pdf.find(words, at)) != std::string::npos; ++at) ++number;
+    return number;
+  };
+  return count("MediaBox [0 0 594.9") == count("MediaBox") ? count("MediaBox") : 0;
+}
+
 std::string attribute(const std::string& dom, const std::string& name) {
   std::smatch found;
   const std::string head = dom.substr(0, 2000);
@@ -47,11 +72,12 @@ json at_path(json value, const std::string& path) {
   return value;
 }
 
-/// Reads a number with its unit: "917 ms" in seconds, "52.5 GiB" in bytes, "53.5 %" as a share, "17,876" as 17876.
+/// Reads a number with its unit: "917 ms" in seconds, "17.3 min" in days, "52.5 GiB" in bytes, "53.5 %" as a share, "17,876" as 17876.
 double read_number(std::string text) {
   static const std::map<std::string, double> units{
-      {"", 1},      {"%", 0.01}, {"d", 86400},    {"h", 3600},     {"s", 1},        {"ms", 1e-3},   {"µs", 1e-6},
-      {"ns", 1e-9}, {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+      {"", 1},         {"min", 1.0 / 1440}, {"%", 0.01},     {"d", 86400},   {"h", 3600},
+      {"s", 1},        {"ms", 1e-3},        {"µs", 1e-6},    {"ns", 1e-9},   {"B", 1},
+      {"KiB", 0x1p10}, {"MiB", 0x1p20},     {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   std::erase(text, ',');
   std::size_t end = 0;
   const double number = std::stod(text, &end);
@@ -92,9 +118,14 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
   }
 }
 
-TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours", "[.chromium]") {
+TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, and print on two sides", "[.chromium]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("run small.yaml --html p.html").exit == 0);
+  REQUIRE(folder
+              .trainyard("run " TRAINYARD_SOURCE_DIR "/scenarios/llama3-70b-tp8-pp4.yaml --prices prices-example "
+                         "--html large.html")
+              .exit == 0);
+  REQUIRE(folder.trainyard("plan small.yaml --vary plan.data_parallel.zero_stage=0,1 --html plan.html").exit == 0);
   REQUIRE(folder
               .trainyard("size small.yaml --tokens 10M --days 30 --gpus 16 --nodes-of dgx-h100 --purchase --network "
                          "choose --work 100K --prices " TRAINYARD_SOURCE_DIR
@@ -103,18 +134,33 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours", "
   REQUIRE(folder.trainyard("fleet fleet.yaml --html fleet.html").exit == 0);
   REQUIRE(folder.trainyard("teach all-reduce --ranks 4 --html lesson.html").exit == 0);
   REQUIRE(folder.trainyard("teach pipeline --stages 2 --micro-batches 2 --html pipeline.html").exit == 0);
-  for (const char* name : {"p.html", "size.html", "fleet.html", "lesson.html", "pipeline.html"})
-    for (const char* options : {"--window-size=500,900", "--window-size=390,900", "--window-size=1400,900",
-                                "--blink-settings=preferredColorScheme=0"}) {
-      INFO(name << " " << options);
-      const PageDump page = render(folder, name, options);
+  for (const std::string name :
+       {"p.html", "large.html", "size.html", "plan.html", "fleet.html", "lesson.html", "pipeline.html"}) {
+    const bool is_lesson = name == "lesson.html" || name == "pipeline.html";
+    for (const int width : {390, 1400}) {
+      INFO(name << " " << width);
+      const PageDump page =
+          render_framed(folder, name, width, width == 390 ? "" : "--blink-settings=preferredColorScheme=0");
       CHECK_THAT(page.console, !Contains("CONSOLE"));
-      CHECK_THAT(page.dom, Contains("</html>"));
-      if (name == std::string("p.html") || name == std::string("size.html") || name == std::string("fleet.html")) {
-        CHECK(attribute(page.dom, "data-problems").empty());
-        CHECK(attribute(page.dom, "data-too-wide") == "0");
-      }
+      CHECK(attribute(page.dom, "data-width") == std::to_string(width));
+      CHECK(attribute(page.dom, "data-wider") == "0");
+      if (is_lesson) continue;
+      CHECK(attribute(page.dom, "data-problems").empty());
+      CHECK(attribute(page.dom, "data-too-wide") == "0");
+      CHECK(attribute(page.dom, "data-cut-off").empty());
     }
+    if (is_lesson) continue;
+    INFO(name);
+    const std::size_t sides = printed_sides(folder, name);
+    CHECK((sides == 1 || sides == 2));
+  }
+  const std::string size = render(folder, "size.html").dom;
+  CHECK_THAT(size, Contains("class=\"track\"") && Contains("deadline"));
+  for (const char* key : {" in % of the simulated", "gpu_hour of", "purchase of", "site."}) {
+    const std::size_t end = size.find("id=\"in-the-terminal\""), begin = size.find("id=\"verdict\"");
+    REQUIRE(begin < end);
+    CHECK_THAT(size.substr(begin, end - begin), !Contains(key));
+  }
 }
 
 TEST_CASE("the what-if page answers a change in Chromium, and shows the error of a bad change", "[.chromium]") {
@@ -183,13 +229,13 @@ TEST_CASE("pages of the course draw without errors, on a desk and on a phone", "
   const PageFolder folder;
   REQUIRE(folder.trainyard("course --html course --lessons ring-all-reduce,fewer-nodes,gpipe").exit == 0);
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "course"))
-    for (const char* width : {"1400", "390"}) {
+    for (const int width : {1400, 390}) {
       const std::string page = "course/" + entry.path().filename().string();
       INFO(page << " " << width);
-      const PageDump shown =
-          render(folder, page, std::string("--virtual-time-budget=20000 --window-size=") + width + ",1200");
+      const PageDump shown = render_framed(folder, page, width, "--virtual-time-budget=20000");
       CHECK_THAT(shown.console, !Contains("CONSOLE"));
       CHECK_THAT(shown.dom, Contains("<h1>"));
+      CHECK(attribute(shown.dom, "data-wider") == "0");
     }
 }
 
@@ -197,11 +243,12 @@ TEST_CASE("pages of the manual draw without errors, on a desk and on a phone", "
   const PageFolder folder;
   REQUIRE(folder.trainyard("help --html manual").exit == 0);
   for (const char* page : {"manual/index.html", "manual/validation.html", "manual/help-scenario.html"})
-    for (const char* width : {"1400", "390"}) {
+    for (const int width : {1400, 390}) {
       INFO(page << " " << width);
-      const PageDump shown = render(folder, page, std::string("--window-size=") + width + ",1200");
+      const PageDump shown = render_framed(folder, page, width);
       CHECK_THAT(shown.console, !Contains("CONSOLE"));
       CHECK_THAT(shown.dom, Contains("<h1"));
+      CHECK(attribute(shown.dom, "data-wider") == "0");
     }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "sim/json_text.hpp"
@@ -93,7 +94,7 @@ TEST_CASE("the parts of the counted network and their prices sum to its price on
   CHECK_THAT(screen, Contains("copper cable    2.5 m  10,400           100  1,040,000\n") &&
                          Contains("optical cable     5 m      20           900     18,000\n") &&
                          Contains("sum                                          1,148,000\n"));
-  CHECK_THAT(screen, Contains("price of a switch  20,002  above 40,004  8 x dgx-h100, rail-only"));
+  CHECK_THAT(screen, Contains("price of a switch  20,002  above 40,004 EUR  8 x dgx-h100, rail-only"));
   CHECK_THAT(screen, Contains("  the table counts the network 2:1 unless another one is named\n"));
   CHECK_THAT(screen, Contains("  all figures count the network 2:1\n"));
   answer.counted_network = "rail-optimized";
@@ -170,7 +171,7 @@ TEST_CASE("the lines of a purchase have its price, a year's cost, the training's
   Ownership& o = *row.ownership;
   o.purchase_prices = {{"nodes", 300000}, {"switches", 20000}};
   o.yearly = {{"depreciation", 64000}, {"electricity", 10000}, {"cooling", 0}, {"interest", 0}};
-  o.rent_year = 170000;
+  o.rents = {{"on demand", 0, 170000}};
   o.training = o.year() / 10;
   o.per_million = 1.25;
   answer.cheapest = row;
@@ -179,14 +180,53 @@ TEST_CASE("the lines of a purchase have its price, a year's cost, the training's
              Contains("purchase   320,000 USD: nodes 300,000 + switches 20,000\n") &&
                  Contains("a year     74,000 USD: depreciation 64,000 + electricity 10,000\n") &&
                  Contains("training   7,400 for its share of the years · 1.25 USD a million tokens"));
+  CHECK(
+      rent_or_buy(o) ==
+      " · buying costs as much as renting (on demand) if it is in use 40.0 % of the time (always in use, as much as on "
+      "demand after 2.00 years)");
+  o.rents.push_back({"reserved 12 months", 70000, 70000});
+  o.spot_year = 1234;
   CHECK(rent_or_buy(o) ==
-        " · buying costs as much as renting on demand if it is in use 40.0 % of the time (always in use, both cost the "
-        "same "
-        "after 2.00 years)");
-  o.rent_year = 70000;
-  CHECK(rent_or_buy(o) == " · renting on demand costs less even at full use; buying would pay only after 5.33 years");
-  o.rent_year = 10000;
-  CHECK(rent_or_buy(o) == " · electricity alone costs more than renting on demand");
+        " · renting (reserved 12 months) costs less even at full use: 70,000 a year; buying would pay only after 5.33 "
+        "years · spot, whose nodes are taken away, rents for 1,234 a year");
+  o.rents = {{"on demand", 0, 10000}};
+  o.spot_year = 0;
+  CHECK(rent_or_buy(o) == " · electricity alone costs more than renting (on demand)");
+}
+
+TEST_CASE("size says hours or minutes, not 0.0 days, of a short training", "[size]") {
+  for (const auto& [days, words, cell] : {std::tuple{82.64, "82.6 days", "82.6"},
+                                          {0.1, "0.1 days", "0.1"},
+                                          {0.09, "2.2 h", "2.2 h"},
+                                          {0.05, "72.0 min", "72.0 min"},
+                                          {0.0, "0.0 days", "0.0"}}) {
+    CHECK(days_words(days) == words);
+    CHECK(days_cell(days) == cell);
+  }
+  SizeAnswer answer;
+  answer.days = 30;
+  SizeRow row;
+  row.node = "dgx-h100";
+  row.nodes = 4;
+  row.plan = "data 32";
+  row.end_days = 0.05;
+  answer.rows.push_back(row);
+  answer.cheapest = row;
+  const std::string screen = size_screen(answer);
+  CHECK_THAT(screen, Contains("4 x dgx-h100 (0 GPUs): 72.0 min, 0 GPU-hours") && Contains("  72.0 min  ") &&
+                         !Contains("0.0 days"));
+}
+
+TEST_CASE("limits of a decision have their units", "[size]") {
+  SizeAnswer answer;
+  answer.currency = "EUR";
+  CHECK(quantity_amount(answer, "deadline", 95.79) == "95.79 days");
+  CHECK(quantity_amount(answer, "deadline", 0.05) == "72.0 min");
+  CHECK(quantity_amount(answer, "delivery of dgx-h100 in days", 1) == "1 day");
+  CHECK(quantity_amount(answer, "time of dgx-h100 in % of the simulated", 93.95) == "93.95 % of the simulated");
+  CHECK(quantity_amount(answer, "gpu_hour of h100", 2.5) == "2.5 EUR");
+  CHECK(quantity_words("time of dgx-h100 in % of the simulated") == "time of the training on dgx-h100");
+  CHECK(quantity_words("delivery of dgx-h100 in days") == "delivery of dgx-h100");
 }
 
 }  // namespace tools_test_size_screen

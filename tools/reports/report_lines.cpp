@@ -146,26 +146,33 @@ std::string rent_or_buy(const Ownership& o) {
   std::string text;
   for (const auto& [part, price] : o.purchase_prices)
     if (part.starts_with("network")) text = " · not counted: " + part;
-  if (o.rent_year <= 0) return text;
-  const auto use = o.break_even_use(), years = o.break_even_years();
-  if (!use) return text + " · electricity alone costs more than renting on demand";
-  if (*use > 1)
-    return text + " · renting on demand costs less even at full use" +
-           (years ? fmt::format("; buying would pay only after {:.2f} years", *years) : "");
-  return text +
-         fmt::format(" · buying costs as much as renting on demand if it is in use {:.1f} % of the time", *use * 100) +
-         (years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
+  const YearlyRent* least = least_rent(o);
+  if (!least) return text;
+  const auto point = break_even(o);
+  const auto years = o.break_even_years();
+  if (o.yearly.at("electricity") + o.yearly.at("cooling") >= least->used)
+    text += fmt::format(" · electricity alone costs more than renting ({})", least->terms);
+  else if (!point)
+    text += fmt::format(" · renting ({}) costs less even at full use: {} a year{}", least->terms, amount(least->used),
+                        years ? fmt::format("; buying would pay only after {:.2f} years", *years) : "");
+  else
+    text += fmt::format(
+        " · buying costs as much as renting ({}) if it is in use {:.1f} % of the time{}", point->terms,
+        point->use * 100,
+        years ? fmt::format(" (always in use, as much as {} after {:.2f} years)", least->terms, *years) : "");
+  return text + (o.spot_year > 0
+                     ? fmt::format(" · spot, whose nodes are taken away, rents for {} a year", amount(o.spot_year))
+                     : "");
 }
 
 std::string rent_lines(const std::vector<RentCost>& rents, const std::string& currency, double most_time) {
-  constexpr double day = 86400;
   if (rents.size() < 2) return "";
   std::vector<std::string> words;
   for (const RentCost& rent : rents)
-    words.push_back(!rent.error.empty()
-                        ? fmt::format("{}: {}", rent.terms, rent.error)
-                        : fmt::format("{} {} {} in {:.3g} days{}", rent.terms, amount(rent.training), currency,
-                                      rent.time / day, rent.goodput < 1 ? " at goodput " + percent(rent.goodput) : ""));
+    words.push_back(!rent.error.empty() ? fmt::format("{}: {}", rent.terms, rent.error)
+                                        : fmt::format("{} {} {} in {}{}", rent.terms, amount(rent.training), currency,
+                                                      long_time(Seconds{rent.time}),
+                                                      rent.goodput < 1 ? " at goodput " + percent(rent.goodput) : ""));
   const RentCost* least = least_rent(rents, most_time);
   words.push_back(least ? fmt::format("least: {}", least->terms) : "none is in time");
   return wrapped(report_label("rent"), words, " ·");

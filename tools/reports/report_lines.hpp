@@ -49,7 +49,7 @@ std::string expert_lines(const Result&);
 std::string host_call_line(const Result&);
 /// A sum of money with its parts, rounded so that they sum to it: "12,345 USD: cables 345 + nodes 12,000".
 std::string sum_in_parts(const std::map<std::string, double>& parts, const std::string& currency);
-/// " · buying costs as much as renting if …", or "" without rents.
+/// " · buying costs as much as renting (reserved 12 months) if …", or "" without rents.
 std::string rent_or_buy(const Ownership&);
 /// Lines with the training by each kind of rent, and the one that costs least within `most_time` s; "" if there is only
 /// one.

@@ -20,9 +20,9 @@ namespace {
 std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
 
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
-  std::string text =
-      fmt::format("{}{} x {} ({}){}: {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "", r.nodes, r.node,
-                  counted_noun(r.gpus, "GPU"), terms_in_words(r.terms), r.end_days, size_money(r.paid_gpu_hours));
+  std::string text = fmt::format("{}{} x {} ({}){}: {}, {} GPU-hours", a.largest ? r.model + " on " : "", r.nodes,
+                                 r.node, counted_noun(r.gpus, "GPU"), terms_in_words(r.terms), days_words(r.end_days),
+                                 size_money(r.paid_gpu_hours));
   if (!a.currency.empty())
     text += fmt::format(", {} {}{}", size_money(r.cost), a.currency, a.purchase ? " to buy" : "");
   return text;
@@ -57,7 +57,7 @@ std::string search_limit(const SizeAnswer& a) {
 /// A node type that was bounded only: "48 x dgx-a100 (at least 55.1 days and 120,000 USD)".
 std::string bound_words(const SizeAnswer& a, const SizeBound& b) {
   if (b.days <= 0) return b.node + " (no plain plan fits on the nodes that were tried)";
-  return fmt::format("{} x {} (plain plans take at least {:.1f} days and {} {})", b.nodes, b.node, b.days,
+  return fmt::format("{} x {} (plain plans take at least {} and {} {})", b.nodes, b.node, days_words(b.days),
                      size_money(b.cost), a.currency.empty() ? "device-hours" : a.currency);
 }
 
@@ -69,7 +69,7 @@ std::string fewest_lines(const SizeAnswer& a) {
         a.rows, [&f](const SizeRow& r) { return r.model == f.model && r.node == f.node && r.nodes == f.late; });
     std::string why = "fewer have no plan";
     if (late != a.rows.end()) {
-      why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->end_days) : late->error);
+      why = fmt::format("{}: {}", f.late, late->good() ? days_words(late->end_days) : late->error);
       if (f.nodes - f.late > f.unit) why += ", and no number in between has a plan";
     }
     text += wrapped(report_label(text.empty() ? "fewest" : ""),
@@ -91,20 +91,9 @@ std::string headroom_line(const SizeAnswer& a) {
     words.push_back(fmt::format("{}{} of a GPU's memory stays free in all plans", percent(least),
                                 percent(most) == percent(least) ? "" : " to " + percent(most)));
   if (const auto& r = a.without_headroom)
-    words.push_back(fmt::format("without it {} x {} take {:.1f} days, with {} GiB a GPU: {}", r->nodes, r->node,
-                                r->days(), gib(r->peak), in_words(*r)));
+    words.push_back(fmt::format("without it {} x {} take {}, with {} GiB a GPU: {}", r->nodes, r->node,
+                                days_words(r->days()), gib(r->peak), in_words(*r)));
   return words.empty() ? "" : wrapped(report_label("headroom"), words, ";");
-}
-
-/// Says when owning a cluster costs as much as the rents, which it names.
-std::string break_even_words(const SizeRow& r) {
-  const YearlyRent* least = least_rent(r.yearly_rents);
-  if (!least) return "";
-  const std::optional<BreakEven> point = break_even(*r.ownership, r.yearly_rents);
-  if (!point)
-    return fmt::format(" · renting ({}) costs less even at full use: {} a year", least->terms, size_money(least->used));
-  return fmt::format(" · buying costs as much as renting ({}) if it is in use {:.1f} % of the time", point->terms,
-                     point->use * 100);
 }
 
 /// The parts of the purchase and of a year, and when buying costs as much as renting.
@@ -115,7 +104,7 @@ std::string ownership_lines(const SizeAnswer& a) {
   return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
                       report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" + report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
-                                  size_money(o.training), o.per_million, a.currency, break_even_words(*row)));
+                                  size_money(o.training), o.per_million, a.currency, rent_or_buy(o)));
 }
 
 /// Says which network the figures of the table above count.
@@ -130,10 +119,12 @@ std::string threshold_table(const SizeAnswer& a) {
   if (a.thresholds.empty()) return "";
   TextTable table{"changes if", ">is now", "", "then the decision among the simulated sizes"};
   for (const SizeThreshold& t : a.thresholds)
-    table.rows.push_back({quantity_words(t.quantity), full_number(t.value),
-                          fmt::format("{} {}", t.threshold < t.value ? "below" : "above", full_number(t.threshold)),
-                          t.node.empty() ? "none" : cluster_cell(a, t) + terms_in_words(t.terms)});
-  return "\n" + table.text("  ") + counted_legend(a);
+    table.rows.push_back(
+        {quantity_words(t.quantity), full_number(t.value),
+         fmt::format("{} {}", t.threshold < t.value ? "below" : "above", quantity_amount(a, t.quantity, t.threshold)),
+         t.node.empty() ? "none" : cluster_cell(a, t) + terms_in_words(t.terms)});
+  constexpr std::size_t most = 120;  // columns
+  return "\n" + table.text("  ", most) + counted_legend(a);
 }
 
 /// The unit of a price whose owner the row names: "a GPU-hour".
@@ -142,6 +133,8 @@ std::string price_unit(const std::string& quantity) {
   if (quantity.starts_with("node_hour of ")) return "a node-hour";
   return quantity.starts_with("purchase of ") ? "a node" : quantity_words(quantity);
 }
+
+std::string range_cell(double days) { return days < 0.1 ? days_cell(days) : three_digits(days); }
 
 /// The ways to pay side by side.
 std::string choice_table(const SizeAnswer& a) {
@@ -159,10 +152,9 @@ std::string choice_table(const SizeAnswer& a) {
       last += fmt::format("{}{} for the hours used", last.empty() ? "" : "; ", size_money(c.used_money));
     if (!is_safe_risk(c.risk)) last += fmt::format("{}at risk, {}", last.empty() ? "" : "; ", probability_text(c.risk));
     table.rows.push_back(
-        {c.decision ? "*" : "", c.terms, cluster_cell(a, c), fmt::format("{:.1f}", c.days),
-         c.likely_days
-             ? fmt::format("{} to {}", three_digits(c.likely_days->front()), three_digits(c.likely_days->back()))
-             : "-",
+        {c.decision ? "*" : "", c.terms, cluster_cell(a, c), days_cell(c.days),
+         c.likely_days ? fmt::format("{} to {}", range_cell(c.likely_days->front()), range_cell(c.likely_days->back()))
+                       : "-",
          c.on_time ? probability_text(*c.on_time) : "-", c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-",
          size_money(c.money), c.terms == "purchase" ? size_money(c.purchase) : "-", last});
   }
@@ -259,7 +251,7 @@ std::string network_table(const SizeAnswer& a) {
     }
     cells.push_back(fmt::format("{:.4g} s", n.step_time));
     cells.push_back(n.loss ? signed_percent(*n.loss, 2) : "-");
-    cells.push_back(fmt::format("{:.1f}", n.days));
+    cells.push_back(days_cell(n.days));
     cells.push_back(n.missed);
   }
   constexpr std::size_t most = 120;  // columns
@@ -305,7 +297,7 @@ std::string tornado_picture(const SizeAnswer& a) {
   for (const DecisionRange& range : ranges) {
     svg.text(label_width - 10, y + row / 2 - 2, quantity_words(range.quantity),
              {.anchor = Svg::Anchor::end, .bold = true});
-    svg.text(label_width - 10, y + row / 2 + 12, "now " + full_number(range.value),
+    svg.text(label_width - 10, y + row / 2 + 12, "now " + quantity_amount(a, range.quantity, range.value),
              {.fill = "#555555", .anchor = Svg::Anchor::end});
     std::vector<std::string> labels;  // labels on the right of the bars
     double labels_x = area.x(axis, 1) + label_gap;
@@ -344,13 +336,13 @@ std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRo
     cost = fmt::format(", {} to buy", size_money(row->cost));
   else if (row->money > 0)
     cost = fmt::format(", {}{}", size_money(row->cost), terms_in_words(row->terms));
-  text +=
-      fmt::format("{} x {} ({}), {:.1f} days, {} device-hours{}; one plan simulated: {}", row->nodes, row->node,
-                  counted_noun(row->gpus, "device"), row->end_days, size_money(row->paid_gpu_hours), cost, row->plan);
+  text += fmt::format("{} x {} ({}), {}, {} device-hours{}; one plan simulated: {}", row->nodes, row->node,
+                      counted_noun(row->gpus, "device"), days_words(row->end_days), size_money(row->paid_gpu_hours),
+                      cost, row->plan);
   std::vector<std::string> next;
   for (const SizeBound& b : bounds)
     if (next.size() < 3 && b.node != row->node && b.days > 0)
-      next.push_back(fmt::format("{} x {} (plain plans at least {:.1f} days)", b.nodes, b.node, b.days));
+      next.push_back(fmt::format("{} x {} (plain plans at least {})", b.nodes, b.node, days_words(b.days)));
   if (!next.empty()) text += fmt::format("; next {}", fmt::join(next, ", "));
   return text + "; the search goes on";
 }
@@ -409,7 +401,7 @@ std::string size_screen(const SizeAnswer& a) {
         {!r.meets   ? "no"
          : r.pareto ? "best"
                     : "yes",
-         where, counted(r.gpus), fmt::format("{:.1f}", r.end_days), r.on_time ? probability_text(*r.on_time) : "-",
+         where, counted(r.gpus), days_cell(r.end_days), r.on_time ? probability_text(*r.on_time) : "-",
          fmt::format("{:.1f} %", r.paid_goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
          size_money(r.paid_gpu_hours), r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
          !a.currency.empty() ? size_money(r.cost) : "-", (has_terms ? r.terms + ": " : "") + in_words(r)});

@@ -102,11 +102,10 @@ std::vector<LeftOutErrors> similar_steps(const StepTraits& traits, const std::ve
 }
 
 /// The error to expect of this step, by its interval; "": it has none.
-std::string expected_error_line(const Scenario& s, const Result& r) {
-  if (!r.likely_step_times) return "";
-  const double error = DoubtModel::shipped().expected_error(step_doubt(s, r));
+std::string expected_error_line(const Result& r) {
+  if (!r.expected_error) return "";
   return fmt::format("error to expect: {} on average, by the interval of the step (explain --doubt)\n{}",
-                     error_text(error), report_label(""));
+                     error_text(*r.expected_error), report_label(""));
 }
 
 /// The error to expect of a prediction, and the errors on the nearest measured steps.
@@ -175,7 +174,7 @@ std::string trust_lines(const Scenario& s, const Result* r, const char* source_f
   const std::string announced =
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
-  return judgement(s, r ? expected_error_line(s, *r) : "") + (r ? slow_host_line(s, *r) : "") + announced +
+  return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + announced +
          fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),
                      unverified_figures(s.sources), s.sources.size(), source_flag,
                      s.ranks() > 1 ? ", and the errors of collectives" : "");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
@@ -18,8 +19,12 @@ namespace {
 
 std::string time_cell(double seconds) { return seconds == 0 ? "0 s" : long_time(Seconds{seconds}); }
 
+std::string memory_cell(double risk) {
+  return is_safe_risk(risk) ? "fits" : fmt::format("at risk, {}", percent(risk, 0));
+}
+
 std::string fleet_steps_table(const FleetAnswer& a) {
-  TextTable table{"training", ">nodes", ">step", ">80 % interval", ">alone", ">checkpoint every"};
+  TextTable table{"training", ">nodes", ">step", ">80 % interval", ">alone", ">checkpoint every", "memory"};
   for (const FleetStep& step : a.steps) {
     const double every = step.size.checkpoint.interval_steps * step.step_time;
     table.rows.push_back({step.training, counted(step.nodes), show(Seconds{step.step_time}),
@@ -27,9 +32,11 @@ std::string fleet_steps_table(const FleetAnswer& a) {
                               ? fmt::format("{} to {}", show(Seconds{step.likely_step_times->front()}),
                                             show(Seconds{step.likely_step_times->back()}))
                               : "-",
-                          time_cell(step.alone_time), every > 0 ? time_cell(every) : "-"});
+                          time_cell(step.alone_time), every > 0 ? time_cell(every) : "-", memory_cell(step.risk)});
   }
-  return table.text() + "alone: the whole training with its checkpoints, if nothing interrupts it\n";
+  return table.text() +
+         "alone: the whole training with its checkpoints, if nothing interrupts it; at risk: probability to run out of "
+         "memory\n";
 }
 
 std::string fleet_groups_table(const FleetAnswer& a) {

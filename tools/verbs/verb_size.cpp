@@ -278,12 +278,11 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   return size_clusters(document, name, options);
 }
 
-/// The page of an answer: the JSON, the screen, the picture of thresholds, the sections of the document that are assumed,
+/// The page of an answer: the JSON, the screen, the sections of the document that are assumed,
 /// and the sources of all figures of the cluster in the verdict.
 std::string size_page(const Node& document, const SizeAnswer& answer, const std::string& screen,
                       const std::string& device) {
   nlohmann::ordered_json data{{"answer", size_fields().json(answer)}, {"screen", screen}, {"device", device}};
-  data["tornado"] = answer.thresholds.empty() ? "" : tornado_picture(answer);
   nlohmann::ordered_json assumptions = nlohmann::ordered_json::object(), sources = nlohmann::ordered_json::array();
   const Catalog catalog;
   for (const auto& [section, kind] : {std::pair<const char*, const char*>{"prices", "price"}, {"site", "site"}})

@@ -32,6 +32,7 @@ JsonFields<Energy> energy_fields() {
 
 JsonFields<Ownership> ownership_fields() {
   using O = Ownership;
+  using R = YearlyRent;
   return JsonFields<O>()
       .value("purchase_parts", "money", &O::purchase_prices, "purchase price by part")
       .value(
@@ -50,17 +51,35 @@ JsonFields<Ownership> ownership_fields() {
       .when(&O::delivery, "with prices.purchase.delivery")
       .value("training", "money", &O::training, "cost of the time that the whole training takes")
       .when(&O::training, "with plan.training or post_training.length")
-      .value("rent_year", "money", &O::rent_year, "rent of the same devices for a year")
-      .when(&O::rent_year, "if the devices have a rent")
+      .list("yearly_rents", &O::rents,
+            JsonFields<R>()
+                .value("terms", "", &R::terms, "on demand, or the term of a reservation")
+                .value("unused", "money", &R::unused, "rent of a year in which the devices are not used")
+                .value("used", "money", &R::used, "rent of a year in which they are always used"),
+            "rents of the same devices for a year, with which owning them is compared")
+      .when(&O::rents, "if the devices have a rent")
       .value(
-          "break_even_use", "share", [](const O& o) { return o.break_even_use(); },
-          "use of the cluster, as a share of all hours, at which renting it for these hours costs as much as owning "
-          "it; null: at no use")
-      .when(&O::rent_year, "if the devices have a rent")
+          "spot_year", "money", &O::spot_year,
+          "rent of the same devices for a year on spot nodes; the comparison leaves it out, since they are taken away")
+      .when(&O::spot_year, "if the devices have a price of spot nodes")
+      .value(
+          "break_even_use", "share",
+          [](const O& o) {
+            const auto point = break_even(o);
+            return point ? std::optional(point->use) : std::nullopt;
+          },
+          "least use of the cluster, as a share of all hours, at which owning it costs no more than any of these "
+          "rents; "
+          "null: at no use")
+      .when(&O::rents, "if the devices have a rent")
+      .value(
+          "break_even_terms", "", [](const O& o) { return break_even(o).value_or(BreakEven{}).terms; },
+          "the rent that is the last to cost as much; empty: one costs less at full use")
+      .when(&O::rents, "if the devices have a rent")
       .value(
           "break_even_years", "", [](const O& o) { return o.break_even_years(); },
-          "years of full use after which the purchase costs as much as renting; null: it never does")
-      .when(&O::rent_year, "if the devices have a rent");
+          "years of full use after which the purchase costs as much as the least rent; null: it never does")
+      .when(&O::rents, "if the devices have a rent");
 }
 
 JsonFields<RentCost> rent_cost_fields() {

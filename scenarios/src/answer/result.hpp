@@ -89,6 +89,8 @@ struct Result {
   /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is
   /// known of such steps, or the scenario states the time.
   std::optional<std::array<double, 2>> likely_step_times;
+  /// The mean error to expect of `step_time`, as a share, by the same doubt as the interval.
+  std::optional<double> expected_error;
   std::optional<Seconds> flow_step_time;  ///< with packets: the same step by the default transport
   double training_steps = 0;              ///< steps of the whole training or loop; 0: its length is not given
   Seconds training_time;                  ///< time of these steps

@@ -170,6 +170,9 @@ JsonFields<Result> common_fields() {
              "lower and upper end of the interval that holds the step time of the real machine with a probability of "
              "80 % (validate coverage)")
       .when(&R::likely_step_times, "for simulated training steps of a stack that one can install")
+      .value("expected_error", "share", &R::expected_error,
+             "error of step_time_s to expect on average, by this interval; the trust line of the report states it")
+      .when(&R::expected_error, "with step_time_interval_s")
       .value("flow_step_time_s", "s", &R::flow_step_time, "time of the same step with the default transport")
       .when(&R::flow_step_time, "with --transport packets")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples per second of all devices together")

@@ -121,6 +121,17 @@ void book_ownership(const Scenario& s, const ClusterSpec& cluster, double rent, 
   const double training = r.whole_time().value,
                watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
+  for (const Prices::Offer& offer : s.prices.offers) {
+    const auto hour = cluster_hour(cluster, [&offer](const NodeType& type) {
+      return Prices::gpu_hour_among(offer.rents, type.name, type.gpu.name, type.gpus);
+    });
+    if (!hour || *hour <= 0) continue;
+    const double year_of_rent = *hour * kHoursOfYear;
+    if (offer.months > 0)
+      all.rents.push_back({offer.name(), year_of_rent * offer.idle, year_of_rent});
+    else
+      all.spot_year = year_of_rent;
+  }
   set_fabric_network(s.cluster, purchase, all);
   const double cost_per_second = all.year() / year;
   all.training = cost_per_second * training;

@@ -17,12 +17,6 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// The rent of a cluster for a year, on demand or for a reserved term.
-struct YearlyRent {
-  std::string terms;
-  double unused = 0, used = 0;  ///< rent if the cluster is never used, and if it is always used
-};
-
 /// A model on a number of nodes of one type, with the best plan found there.
 struct SizeRow {
   std::string model, node;
@@ -52,9 +46,7 @@ struct SizeRow {
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
   std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
   std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
-  std::vector<YearlyRent>
-      yearly_rents;     ///< with a purchase price: the rents of the same nodes for a year, without spot
-  std::string network;  ///< kind of network that its figures count ("2:1"); empty: that of the question
+  std::string network;          ///< kind of network that its figures count ("2:1"); empty: that of the question
   /// Part of its cost for that network: the price of switches and cables if clusters are bought, else the cost of owning
   /// them during the training.
   double network_cost = 0;
@@ -227,18 +219,6 @@ constexpr std::size_t kClustersOfQuestion = 24;
 /// The amount of work that takes roughly ten seconds on one processor.
 constexpr double kWorkOfCluster = 5e7;
 
-/// The least share of the hours, up to all, in which a bought cluster must be in use so that owning it costs no more than
-/// any rent, and the rent that is the last to cost as much.
-struct BreakEven {
-  double use = 0;
-  std::string terms;
-};
-/// Electricity is paid while the cluster is in use, a reserved term also while it is not. No value: a rent costs less at
-/// full use.
-std::optional<BreakEven> break_even(const Ownership&, const std::vector<YearlyRent>&);
-/// Returns the rent that costs least at full use. Null: there is none.
-const YearlyRent* least_rent(const std::vector<YearlyRent>&);
-
 /// Return the cost and the days until the end of the way to pay by which a row is judged; 0: there is none.
 double size_cost(const SizeAnswer&, const SizeRow&);
 double days_to_end(const SizeAnswer&, const SizeRow&);
@@ -255,8 +235,14 @@ std::string money_words(double money, const std::string& currency);
 std::string full_number(double value);
 /// Names the network of a cluster if it is not the one that all figures count: " with the network rail-only". Else "".
 std::string network_words(const SizeAnswer&, const std::string& network);
+/// Writes days with a tenth, and less than a tenth of a day in hours, minutes or seconds: "82.6 days", "17.3 min".
+std::string days_words(double days);
+/// Writes days for a column whose head says days: "82.6", "17.3 min".
+std::string days_cell(double days);
 /// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
 std::string quantity_words(const std::string& quantity);
+/// Writes a value of this quantity with its unit: "95.79 days", "578,889 USD", "93.95 % of the simulated".
+std::string quantity_amount(const SizeAnswer&, const std::string& quantity, double value);
 const JsonFields<SizeAnswer>& size_fields();
 /// Returns the table of networks as CSV, with the keys of the JSON as columns.
 std::string size_networks_csv(const SizeNetworks&);

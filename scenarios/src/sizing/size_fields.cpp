@@ -13,14 +13,6 @@
 namespace trainyard {
 namespace {
 
-JsonFields<YearlyRent> yearly_rent_fields() {
-  using R = YearlyRent;
-  return JsonFields<R>()
-      .value("terms", "", &R::terms, "kind of rent: on demand, or a reserved term")
-      .value("unused", "money", &R::unused, "rent of a year in which the nodes are not used")
-      .value("used", "money", &R::used, "rent of a year in which they are always used");
-}
-
 JsonFields<SizeRow> size_row_fields() {
   using R = SizeRow;
   const auto is_good = [](const R& r) { return r.good(); };
@@ -97,9 +89,6 @@ JsonFields<SizeRow> size_row_fields() {
       .when(&R::ownership, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
       .when(&R::rents, "with prices of reserved terms or spot")
-      .list("yearly_rents", &R::yearly_rents, yearly_rent_fields(),
-            "rents of the nodes for a year, with which owning them is compared; spot is left out")
-      .when(&R::yearly_rents, "with prices of rents and of a purchase")
       .value("network", "", &R::network, "kind of network that its figures count")
       .when(&R::network, "with --network, if a network is counted and it has one")
       .value("network_cost", "money", &R::network_cost,

@@ -13,19 +13,6 @@ namespace {
 /// The MFU that the first guess of a number of nodes assumes. Large runs reach this value (validate published).
 constexpr double kFirstMfu = 0.4;
 constexpr double kTrainingHour = 3600;
-
-/// Adds the rents of a scenario's cluster for a year, on demand and for reserved terms.
-void add_yearly_rents(const Scenario& s, std::vector<YearlyRent>& all) {
-  const auto add = [&](const std::string& terms, const std::vector<Prices::Rent>& rents, double idle) {
-    const auto hour = cluster_hour(s.cluster, [&rents](const NodeType& type) {
-      return Prices::gpu_hour_among(rents, type.name, type.gpu.name, type.gpus);
-    });
-    if (hour && *hour > 0) all.push_back({terms, *hour * kHoursOfYear * idle, *hour * kHoursOfYear});
-  };
-  add("on demand", s.prices.rents, 0);
-  for (const Prices::Offer& offer : s.prices.offers)
-    if (offer.months > 0) add(offer.name(), offer.rents, offer.idle);
-}
 }  // namespace
 
 SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const SizeOptions& options)
@@ -117,8 +104,6 @@ void SizeQuestion::take_answer(Node document, SizeRow& row) const {
   if (!r.money) return;
   row.ownership = r.money->ownership;
   row.rents = r.money->rents;
-  row.yearly_rents.clear();
-  if (row.ownership) add_yearly_rents(s, row.yearly_rents);
 }
 
 }  // namespace trainyard

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <tuple>
 
 #include "scenarios/src/answer/memory_verdict.hpp"
+#include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_choices.hpp"
 #include "sim/stable_sort.hpp"
@@ -19,12 +21,21 @@ std::string number_of_days(double days) {
   return days >= many ? fmt::format("{:.0f}", days) : fmt::format("{:.3g}", days);
 }
 
+std::string day_words(double days) { return days < 0.1 ? days_words(days) : number_of_days(days) + " days"; }
+
 std::string power_words(double watts) {
   constexpr double kilo = 1e3, mega = 1e6;
   return watts >= mega ? fmt::format("{:.3g} MW", watts / mega) : fmt::format("{:.3g} kW", watts / kilo);
 }
 
 }  // namespace
+
+std::string days_cell(double days) {
+  constexpr double seconds = 86400;
+  return days > 0 && days < 0.1 ? long_time(Seconds{days * seconds}) : fmt::format("{:.1f}", days);
+}
+
+std::string days_words(double days) { return days_cell(days) + (days > 0 && days < 0.1 ? "" : " days"); }
 
 std::string full_number(double value) {
   constexpr double many = 9999.5;
@@ -46,6 +57,11 @@ std::string money_words(double money, const std::string& currency) {
                            : fmt::format("{:.4g} {}", money, currency);
 }
 
+namespace {
+/// Ends of the names of quantities that have a unit of their own.
+constexpr const char *kOfSimulated = " in % of the simulated", *kInDays = " in days";
+}  // namespace
+
 // The texts do not say GPU, because the chips may be of another kind.
 std::string quantity_words(const std::string& quantity) {
   const auto name_after = [&quantity](const char* beginning) {
@@ -55,7 +71,18 @@ std::string quantity_words(const std::string& quantity) {
   if (const std::string name = name_after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
   if (const std::string name = name_after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
   if (const std::string name = name_after("purchase of "); !name.empty()) return "price of " + name;
+  for (const char* end : {kOfSimulated, kInDays})
+    if (quantity.ends_with(end)) {
+      const std::string begin = quantity.substr(0, quantity.size() - std::strlen(end));
+      return begin.starts_with("time of ") ? "time of the training on " + begin.substr(8) : begin;
+    }
   return quantity == "kwh" ? "price of a kWh" : quantity;
+}
+
+std::string quantity_amount(const SizeAnswer& answer, const std::string& quantity, double value) {
+  if (quantity.ends_with(kOfSimulated)) return full_number(value) + " % of the simulated";
+  if (quantity != "deadline" && !quantity.ends_with(kInDays)) return full_number(value) + " " + answer.currency;
+  return value < 0.1 ? days_words(value) : full_number(value) + (value == 1 ? " day" : " days");
 }
 
 namespace {
@@ -188,9 +215,8 @@ class VerdictWriter {
             fmt::format("equal within the doubt: it costs more with a probability of {}", chance_words(*sure_order)));
       else if (sure_order)
         words.push_back(fmt::format("with a probability of {}", chance_words(*sure_order)));
-      text =
-          fmt::format("Next comes {}: {}{}, {} days.", cluster_words(*next), cost_words(next->cost),
-                      words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; ")), number_of_days(next->end()));
+      text = fmt::format("Next comes {}: {}{}, {}.", cluster_words(*next), cost_words(next->cost),
+                         words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; ")), day_words(next->end()));
     } else {
       text = only_one_words();
     }
@@ -234,10 +260,10 @@ class VerdictWriter {
                                  cluster_words(*decision_), money(row.ownership->training),
                                  cluster_words(*rent, rent->terms), money(rent->money));
     }
-    const YearlyRent* least = row.ownership ? least_rent(row.yearly_rents) : nullptr;
+    const YearlyRent* least = row.ownership ? least_rent(*row.ownership) : nullptr;
     if (!least) return "";
     const std::string price = fmt::format(" To buy {} costs {}", cluster_words(row, ""), money(row.ownership->price()));
-    const std::optional<BreakEven> use = break_even(*row.ownership, row.yearly_rents);
+    const std::optional<BreakEven> use = break_even(*row.ownership);
     if (!use) return fmt::format("{}, more than renting ({}) even at full use.", price, least->terms);
     return fmt::format("{}, as much as renting ({}) if it is in use {} of the time.", price, use->terms,
                        percent(use->use, 0));
@@ -282,8 +308,8 @@ class VerdictWriter {
     std::vector<std::string> words;
     for (const SizeThreshold& t : all)
       words.push_back(fmt::format("if the {} {} {} (now {}): then {}", quantity_words(t.quantity),
-                                  t.threshold < t.value ? "falls below" : "rises above", full_number(t.threshold),
-                                  full_number(t.value),
+                                  t.threshold < t.value ? "falls below" : "rises above",
+                                  quantity_amount(answer_, t.quantity, t.threshold), full_number(t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
     const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it."
                                            : fmt::format("The decision changes {}.", fmt::join(words, "; "));

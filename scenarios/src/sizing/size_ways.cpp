@@ -130,22 +130,4 @@ void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
   row.meets = meets_all(answer, payment);
 }
 
-// Owning costs `fixed + u * energy` at a use of u, a rent `unused + u * (used - unused)`. Buying pays between the largest
-// lower and the least upper limit of u.
-std::optional<BreakEven> break_even(const Ownership& o, const std::vector<YearlyRent>& rents) {
-  const double energy = o.yearly.at("electricity") + o.yearly.at("cooling"), fixed = o.year() - energy;
-  std::optional<BreakEven> least;
-  for (const YearlyRent& rent : rents) {
-    if (o.year() > rent.used) return std::nullopt;
-    const double slope = rent.used - rent.unused - energy, use = (fixed - rent.unused) / slope;
-    if (slope > 0 && (!least || use > least->use)) least = BreakEven{std::max(0.0, use), rent.terms};
-  }
-  return least;
-}
-
-const YearlyRent* least_rent(const std::vector<YearlyRent>& rents) {
-  const auto least = std::ranges::min_element(rents, {}, &YearlyRent::used);
-  return least == rents.end() ? nullptr : &*least;
-}
-
 }  // namespace trainyard

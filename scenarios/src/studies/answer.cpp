@@ -117,7 +117,9 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   const bool by_packets = simulation.transport.value_or(s.transport) == TransportKind::packets;
   a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
   Result& r = a.result;
-  r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
+  const StepDoubt doubt = step_doubt(s, r);
+  r.likely_step_times = likely_step_times(r.step_time.value, doubt);
+  if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);
   if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
   const bool prescribed = !r.step_time_source.empty();
   const bool simulates_again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);

@@ -111,9 +111,9 @@ function tables() {
       {text: units.seconds(r.waiting_s), sort: r.waiting_s}, {text: units.seconds(r.lost_to_failures_s + r.lost_to_preemption_s), sort: r.lost_to_failures_s + r.lost_to_preemption_s},
       {text: digits(r.failures), sort: r.failures}, {text: digits(r.preemptions), sort: r.preemptions}, r.in_time ? 'yes' : el('span', {class: 'bad'}, 'no')]), true),
     el('p', {class: 'quiet'}, `Arrival, start, end and due in ${unit}. Nodes: of each stay. Repeated: steps that failures or preemption undid.`));
-  section('Steps', table([{name: 'training'}, {name: 'nodes', number: true}, {name: 'step', number: true}, {name: '80 % interval', number: true}, {name: 'alone', number: true}],
+  section('Steps', table([{name: 'training'}, {name: 'nodes', number: true}, {name: 'step', number: true}, {name: '80 % interval', number: true}, {name: 'alone', number: true}, {name: 'memory'}],
     answer.steps.map((s, i) => [s.training, at(`steps.${i}.nodes`, 'number'), at(`steps.${i}.step_time_s`, 'seconds'), s.step_time_interval_s ? s.step_time_interval_s.map(units.seconds).join(' to ') : '–',
-      at(`steps.${i}.alone_time_s`, 'seconds')]), true), el('p', {class: 'quiet'}, 'Alone: the whole training with its checkpoints, if nothing interrupts it.'));
+      at(`steps.${i}.alone_time_s`, 'seconds'), s.out_of_memory_probability < 0.05 ? 'fits' : el('span', {class: 'bad'}, 'at risk, ', figure(`steps.${i}.out_of_memory_probability`, 'share'))]), true), el('p', {class: 'quiet'}, 'Alone: the whole training with its checkpoints, if nothing interrupts it. At risk: the probability to run out of memory.'));
 }
 
 verdict();

@@ -42,7 +42,10 @@ const units = {
   share: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< 0.01 %' : digits(v * 100) + ' %',
   signed: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< ±0.01 %' : (v > 0 ? '+' : '') + digits(v * 100) + ' %',
   number: v => digits(v, 4),
+  days: v => v > 0 && v < 0.1 ? digits(v * 1440) + ' min' : digits(v, 4),
 };
+/// An amount of money on an axis: 2 M, 500 k.
+const shortMoney = v => v >= 1e6 ? digits(v / 1e6) + ' M' : v >= 1e4 ? digits(v / 1e3) + ' k' : digits(v);
 const value = (of, path) => path.split('.').reduce((at, key) => at == null ? undefined : at[key], of);
 /// A figure of the answer. Its tooltip shows its path and exact value.
 function figure(path, unit) {
@@ -81,11 +84,30 @@ const colour = name => getComputedStyle(root).getPropertyValue('--' + name).trim
 const hues = ['#2b6ca3', '#e08214', '#3a9a5b', '#b5489a', '#8c6d5d', '#17a2b8', '#d62728', '#8858ad', '#9a9a2a', '#7f7f7f'];
 function chart(parent, height, label, config) {
   const canvas = el('canvas', {role: 'img', 'aria-label': label});
+  if (config.options.indexAxis === 'y') height += breakLabels(config, parent.clientWidth || innerWidth);
   parent.append(el('div', {class: 'chart', style: `height:${height}px`}, canvas));
   const made = new Chart(canvas, config);
   made.plain = config.options;  // made.options is a view of these options that resolves defaults
   charts.push(made);
   return made;
+}
+/// Breaks labels of horizontal bars into lines of at most two fifths of the width. Returns the height of their lines.
+function breakLabels(config, width) {
+  const pen = document.createElement('canvas').getContext('2d'), most = 0.4 * width;
+  pen.font = `12px ${Chart.defaults.font.family}`;
+  const broken = text => {
+    const lines = [''];
+    for (const word of text.split(' ')) {
+      const longer = (lines[lines.length - 1] + ' ' + word).trim();
+      if (pen.measureText(longer).width > most && lines[lines.length - 1]) lines.push(word);
+      else lines[lines.length - 1] = longer;
+    }
+    return lines;
+  };
+  config.data.labels = config.data.labels.map(label => [label].flat().flatMap(broken));
+  const y = config.options.scales.y = config.options.scales.y || {};
+  y.ticks = {...y.ticks, autoSkip: false};
+  return 15 * config.data.labels.length * (Math.max(...config.data.labels.map(lines => lines.length)) - 1);
 }
 function takeColours() {
   Chart.defaults.color = colour('ink');
@@ -119,8 +141,31 @@ function theme(name) {
 }
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', dress);
 let before = null;
-window.addEventListener('beforeprint', () => { before = root.dataset.theme || ''; theme('light'); });
-window.addEventListener('afterprint', () => theme(before));
+window.addEventListener('beforeprint', () => { before = root.dataset.theme || ''; setOut(true); theme('light'); });
+window.addEventListener('afterprint', () => { setOut(false); theme(before); });
+
+// Two sides of A4 without margins of 10 mm. A break between them may leave as much empty as the tallest part that does not break.
+const paper = {width: 718, height: 1047, sides: 2, used: 0.97, leastZoom: 0.5};
+/// Sets the page out for paper, as large as two sides allow, or for the screen again.
+function setOut(forPaper) {
+  const style = document.body.style;
+  root.classList.toggle('printing', forPaper);
+  style.zoom = style.width = '';
+  let zoom = 1;
+  for (; forPaper; zoom -= 0.02) {
+    style.width = paper.width / zoom + 'px';
+    fitCharts(forPaper);
+    const tallest = Math.max(0, ...[...main.querySelectorAll('.chart, .columns > *, .machine svg')].map(e => e.getBoundingClientRect().height));
+    if ((document.body.scrollHeight + tallest) * zoom <= paper.sides * paper.height * paper.used || zoom <= paper.leastZoom) break;
+  }
+  if (forPaper) style.zoom = zoom; else fitCharts(forPaper);
+}
+function fitCharts(forPaper) {
+  for (const c of charts) {
+    c.options.devicePixelRatio = c.plain.devicePixelRatio = forPaper ? 3 : undefined;
+    c.resize();
+  }
+}
 
 function heading(title, subtitle) {
   main.append(el('div', {class: 'head'},
@@ -134,10 +179,20 @@ function clear() {
   charts.length = redraws.length = 0;
   main.replaceChildren();
 }
+/// Names what the edge of the page or of a chart cuts off: elements that do not scroll, and labels of axes.
+function cutOff() {
+  const wide = [...main.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, pre, details')).map(e => e.tagName);
+  const labels = charts.flatMap(c => Object.values(c.scales).filter(s => s.axis === 'y').flatMap(s => {
+    c.ctx.font = `12px ${Chart.defaults.font.family}`;
+    return (s.ticks || []).flatMap(t => t.label).filter(line => line && c.ctx.measureText(String(line)).width > s.width);
+  }));
+  return [...wide, ...labels];
+}
 /// Sets the attributes that tests read. Call it last.
 function finish() {
   root.dataset.charts = charts.length;
   root.dataset.problems = problems.join('; ');
   root.dataset.tooWide = Math.max(0, root.scrollWidth - innerWidth);
+  root.dataset.cutOff = cutOff().join('; ');
   root.dataset.readyMs = Math.round(performance.now());
 }

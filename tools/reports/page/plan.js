@@ -18,11 +18,14 @@ function rows(title, list, first, words) {
 }
 
 function summary() {
-  heading('Plans for ' + answer.scenario, `${digits(answer.plans, 9)} plans on ${answer.gpus} GPUs: ${digits(answer.judged, 9)} judged, ${answer.simulated} simulated; ` +
+  heading('Plans for ' + answer.scenario, `${digits(answer.plans)} plans on ${digits(answer.gpus)} GPUs: ${digits(answer.judged)} judged, ${digits(answer.simulated)} simulated; ` +
     (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes * (1 - answer.headroom))}` : answer.proved ? 'the best is proved: no bound of the others lies below it'
-      : `not proved: ${answer.open} plans may be faster, none takes less than ${units.seconds(answer.open_floor_s)}`));
+      : `not proved: ${digits(answer.open)} plans may be faster` + (answer.open_floor_s > 0 ? `, none takes less than ${units.seconds(answer.open_floor_s)}` : '')));
   if (!best) return;
-  main.append(el('p', {}, el('b', {}, best.plan)));
+  const beside = [['own', 'the scenario\'s own plan'], ['rule_of_thumb', 'the plan by a rule of thumb']].filter(([key]) => answer[key] && answer[key].fits)
+    .flatMap(([key, name], i) => [i ? ', ' : '', `${name} takes `, figure(key + '.step_time_s', 'seconds'), ` (${units.signed(answer[key].step_time_s / best.step_time_s - 1)})`]);
+  section('Verdict', el('p', {}, el('b', {}, 'The fastest plan that was found takes ', figure('best.0.step_time_s', 'seconds'), ' a step: ', best.plan, '.')),
+    beside.length ? el('p', {}, 'Beside it, ', ...beside, '.') : null);
   const card = (path, unit, name, interval) => value(answer, path) === undefined ? null
     : el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name, interval ? likely(interval, unit) : null));
   main.append(el('div', {class: 'cards'}, card('best.0.step_time_s', 'seconds', 'step time of the best', 'best.0.step_time_interval_s'), card('best.0.samples_per_s', 'number', 'samples/s'),

@@ -16,6 +16,13 @@ function partsOf(breakdown) {
   return parts.filter(([, s]) => s > 0).sort((a, b) => place(a) - place(b));
 }
 
+/// A faster resource in the words of the report.
+function faster(w) {
+  const less = {latency: 'network latency', framework: 'software overheads', 'measured step': 'measured step'}[w.resource];
+  const more = {compute: 'GPU FLOP/s', memory: 'GPU memory bandwidth'}[w.resource] || w.resource + ' rate';
+  return named(less ? `1/${w.factor} of the ${less}` : `${w.factor} × ${more}`);
+}
+
 function summary() {
   heading(answer.scenario, page.screen.split('\n')[0]);
   verdict();
@@ -67,7 +74,7 @@ function verdict() {
     of.append(el('p', {}, `What limits ${loop ? 'the training half' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
   const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share);
   if (!tried.length) return;
-  const saves = ({w, i}) => [`${w.factor} × ${w.resource} `, figure(`what_if.${i}.saves_share`, 'share')];
+  const saves = ({w, i}) => [faster(w) + ' ', figure(`what_if.${i}.saves_share`, 'share')];
   const [most, next] = tried.filter(({w}) => w.saves_share >= 0.005);
   of.append(el('p', {}, ...(most ? [`Share of ${loop ? 'the optimizer step of the training half' : 'the step'} that a single faster resource saves: `, ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
     : ['No single faster resource saves 0.5 % of the step.'])));
@@ -218,9 +225,9 @@ function whatIf() {
   const of = section('What if it were faster'), columns = el('div', {class: 'columns'}), left = el('div');
   of.append(columns);
   columns.append(left, table([{name: 'made faster'}, {name: 'step', number: true}, {name: 'saves', number: true}],
-    all.map(w => [`${w.factor} × ${w.resource}`, {text: units.seconds(w.step_time_s), sort: w.step_time_s},
+    all.map(w => [faster(w), {text: units.seconds(w.step_time_s), sort: w.step_time_s},
       {text: units.share(w.saves_share), sort: w.saves_share}]), true));
-  chart(left, 60 + 26 * all.length, 'what faster resources save', {type: 'bar', data: {labels: all.map(w => `${w.factor} × ${w.resource}`),
+  chart(left, 60 + 26 * all.length, 'what faster resources save', {type: 'bar', data: {labels: all.map(faster),
     datasets: [{data: all.map(w => w.saves_share * 100), backgroundColor: '#3a9a5b'}]}, options: {indexAxis: 'y',
     scales: {x: axis('of the step time that it saves', v => v + ' %')}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw)} %, step ${units.seconds(all[c.dataIndex].step_time_s)}`}}}}});
@@ -240,7 +247,7 @@ function path() {
 
 function footing() {
   const s = answer.sources || [], open = s.filter(f => f.unverified).length;
-  section('How far to trust it', el('pre', {}, page.screen.trimEnd()),
+  section('How far to trust it', el('pre', {class: 'screen'}, page.screen.trimEnd()), el('pre', {class: 'paper'}, page.screen.slice(page.screen.lastIndexOf('\ntrust ')).trim()),
     el('details', {}, el('summary', {}, `${s.length} figures with their sources, ${open} of them unverified`),
       table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], s.map(f => [f.figure, f.value,
         {text: (f.unverified ? 'unverified: ' : '') + f.source, sort: f.source}]), true)));

@@ -9,18 +9,27 @@ const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of mem
 const power = watts => watts === undefined ? '–' : scaled(watts, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
 /// The words for a price or a limit of the question.
 function quantity(key) {
-  const names = [[/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh$/, 'price of a kWh']];
+  const names = [[/^time of (.*) in % of the simulated$/, 'time of the training on $1'], [/ in days$/, ''], [/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh$/, 'price of a kWh']];
   const [pattern, words] = names.find(([p]) => p.test(key)) || [/^/, ''];
   return key.replace(pattern, words);
 }
+/// The amount of a price or a limit, with its unit.
+const amount = (t, path) => {
+  const days = t.quantity === 'deadline' || / in days$/.test(t.quantity), minutes = value(answer, path) < 0.1;
+  const unit = days ? (minutes ? '' : ' days') : / in % of the simulated$/.test(t.quantity) ? ' % of the simulated' : ' ' + currency;
+  return el('span', {}, figure(path, days ? 'days' : 'number'), unit);
+};
 
 /// The unit of a price whose owner the row names.
 const unit = key => [[/^gpu_hour of /, 'a GPU-hour'], [/^node_hour of /, 'a node-hour'], [/^purchase of /, 'a node']].filter(([p]) => p.test(key)).map(([, words]) => words)[0] || quantity(key);
+/// The word behind a time of `units.days`, which itself says minutes.
+const dayWord = days => days > 0 && days < 0.1 ? 'for the training' : 'days';
+const span = ([low, high]) => low < 0.1 && high >= 0.1 ? `${units.days(low)} to ${digits(high * 1440)} min` : [low, high].map(v => v < 0.1 ? units.days(v) : digits(v)).join(' to ');
 /// A probability; nearly 1 is what no measurement can say.
 const chance = path => value(answer, path) > 0.995 ? '> 99 %' : figure(path, 'share');
 
 function verdict() {
-  const limits = [`${digits(answer.deadline_days, 4)} days`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.purchase ? 'buy' : 'spend'}`,
+  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.purchase ? 'buy' : 'spend'}`,
     answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
   heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
   const v = answer.verdict;
@@ -30,8 +39,8 @@ function verdict() {
   const of = at < 0 ? best : `choices.${at}`, c = of && value(answer, of);
   if (!c) return;
   const likely = at < 0 ? null : c.days_interval;
-  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + (at < 0 ? '.end_days' : '.days'), 'number'), likely
-      ? `days (${digits(likely[0])} to ${digits(likely[1])} with a probability of 80 %)` : 'days'),
+  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + (at < 0 ? '.end_days' : '.days'), 'days'), likely
+      ? `${dayWord(c.days)} (${span(likely)} with a probability of 80 %)` : dayWord(value(answer, of + (at < 0 ? '.end_days' : '.days')))),
     c.on_time_probability === undefined ? null : card(chance(of + '.on_time_probability'), 'probability to be in time'),
     c.money === undefined || (at < 0 && !answer.purchase) ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
     risk(c) ? card(units.share(c.out_of_memory_probability), 'probability to run out of memory') : null,
@@ -45,28 +54,43 @@ function waysToPay() {
   const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${digits(c.break_even, 4)} ${unit(c.quantity)} (now ${digits(c.price, 4)})`;
   const e = section('Ways to pay', table([{name: 'paid'}, {name: 'nodes'}, {name: 'days', number: true}, {name: '80 % interval', number: true},
     {name: 'in time', number: true}, {name: 'mean power', number: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} to buy`, number: true},
-    {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'number'),
-    c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
+    {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'days'),
+    c.days_interval ? span(c.days_interval) : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
     {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
     [c.missed ? 'misses the ' + c.missed : breaks(c), c.used_money === undefined ? '' : `${digits(c.used_money, 4)} for the hours used`, risk(c)].filter(Boolean).join('; ')]), true),
     el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A reserved term is paid to its end; its cost for the hours used is what compares with a purchase. Days count the delivery of bought nodes. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
       + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
-  chart(e, 60 + 38 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => [cluster(c), c.terms]),
+  chart(e, 60 + 24 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)} ${c.terms}`),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
-    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, null, {ticks: {callback: v => digits(v, 6), maxTicksLimit: innerWidth < 600 ? 4 : 11}}), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
-      tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${digits(choices[c.dataIndex].days)} days`}}}}});
+    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, null, {ticks: {callback: shortMoney, maxTicksLimit: innerWidth < 600 ? 5 : 11}}), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
+      tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${units.days(choices[c.dataIndex].days)} ${dayWord(choices[c.dataIndex].days)}`}}}}});
 }
 
 function changes() {
   if (!(answer.thresholds || []).length) return;
-  const e = section('What would change the decision', table([{name: 'price or limit'}, {name: 'now', number: true}, {name: 'changes', number: true}, {name: 'then', words: true}],
-    answer.thresholds.map((t, i) => [quantity(t.quantity), cell(`thresholds.${i}.value`, 'number'),
-      {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', figure(`thresholds.${i}.threshold`, 'number')), sort: t.threshold / t.value},
-      t.node ? cluster(t) + terms(t) : 'none of the simulated sizes']), true), counted ? el('p', {class: 'quiet'}, `The network is ${counted} unless another one is named.`) : null);
-  if (!page.tornado) return;
-  const picture = el('div', {class: 'machine scroll'});
-  picture.innerHTML = page.tornado;
-  e.append(picture);
+  const list = table([{name: 'price or limit'}, {name: 'now', number: true}, {name: 'changes', number: true}, {name: 'then', words: true}],
+    answer.thresholds.map((t, i) => [quantity(t.quantity), {text: amount(t, `thresholds.${i}.value`), sort: t.value},
+      {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', amount(t, `thresholds.${i}.threshold`)), sort: t.threshold / t.value},
+      t.node ? cluster(t) + terms(t) : 'none of the simulated sizes']), true);
+  list.classList.add('screen');
+  section('What would change the decision', list, counted ? el('p', {class: 'quiet'}, `The network is ${counted} unless another one is named.`) : null, ...tornado());
+}
+
+/// A bar for each price or limit: the range in which the decision stays, in per cent of the value now. The narrowest first.
+function tornado() {
+  const most = 3, ranges = new Map();
+  answer.thresholds.forEach((t, i) => {
+    if (!ranges.has(t.quantity)) ranges.set(t.quantity, {t, i});
+    ranges.get(t.quantity)[t.threshold < t.value ? 'below' : 'above'] = {t, i, share: t.threshold / t.value};
+  });
+  const least = r => Math.min(r.below ? 1 - r.below.share : Infinity, r.above ? r.above.share - 1 : Infinity);
+  const bar = (end, hue, known) => el('span', {style: `left:${Math.min(1, end) / most * 100}%;width:${Math.abs(Math.min(most, end) - 1) / most * 100}%;background:${hue};opacity:${known ? 1 : 0.25}`});
+  const words = (name, side) => side && el('div', {}, `${name} `, amount(side.t, `thresholds.${side.i}.threshold`), ': ' + (side.t.node ? cluster(side.t) + terms(side.t) : 'none'));
+  const row = r => el('div', {}, el('div', {}, el('b', {}, quantity(r.t.quantity)), el('div', {class: 'quiet'}, 'now ', amount(r.t, `thresholds.${r.i}.value`))),
+    el('div', {class: 'track'}, bar(r.below ? r.below.share : 0, '#d98c3f', r.below), bar(r.above ? r.above.share : most, '#1f6fb4', r.above)), el('div', {}, words('below', r.below), words('above', r.above)));
+  return [el('p', {}, 'The decision stays while one of them alone stays within its bar. Beside a bar: the decision beyond it, among the simulated sizes.'),
+    el('div', {class: 'bars', role: 'img', 'aria-label': 'ranges in which the decision stays'}, [...ranges.values()].sort((a, b) => least(a) - least(b)).map(row),
+      el('div', {}, el('div'), el('div', {class: 'scale quiet'}, ...[0, 1, 2, 3].map(v => el('span', {}, v * 100 + ' %'))), el('div', {class: 'quiet'}, 'of the value now')))];
 }
 
 /// The networks between the nodes of the best clusters.
@@ -79,7 +103,7 @@ function networks() {
     {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses', words: true}],
     all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
       cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
-      cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'number'), n.error || n.missed || 'none']), true) : null,
+      cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'days'), n.error || n.missed || 'none']), true) : null,
     el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
       + (!priced ? '' : answer.purchase ? 'The cost of the network is the price of switches and cables; in all: with nodes and storage.'
         : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')), networkParts(all));
@@ -96,12 +120,13 @@ function networkParts(all) {
     full(c.price), c.price === undefined ? '–' : full(c.price * c.count)]);
   const sum = n.price_of_switches === undefined || n.by_length.some(c => c.price === undefined) ? undefined
     : n.by_length.reduce((all, c) => all + c.price * c.count, n.price_of_switches);
-  return [el('h3', {}, `Parts of ${n.network} on ${n.nodes} × ${n.node}, with ${n.nodes_of_rack} node${n.nodes_of_rack === 1 ? '' : 's'} in a rack`),
+  return el('div', {class: 'screen'}, el('h3', {}, `Parts of ${n.network} on ${n.nodes} × ${n.node}, with ${n.nodes_of_rack} node${n.nodes_of_rack === 1 ? '' : 's'} in a rack`),
     table([{name: 'part'}, {name: 'length', number: true}, {name: 'count', number: true}, {name: `${currency} for one`, number: true}, {name: currency, number: true}],
       [['switch', '', cell(`${at}.switches`, 'number'), n.price_of_switches === undefined ? '–' : full(n.price_of_switches / n.switches), full(n.price_of_switches)], ...parts,
-        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])])];
+        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]));
 }
 
+const siteWords = {power: 'power of the site', rack_power: 'power of a rack', rack_nodes: 'nodes of a rack', racks: 'number of racks', ports: 'ports of the network'};
 function sizes() {
   if (!rows.length) return;
   const possible = r => r.error === undefined;
@@ -116,13 +141,13 @@ function sizes() {
   const several = rows.some(r => r.model !== rows[0].model);
   section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'in time', number: true}, {name: 'goodput', number: true},
     {name: 'MFU', number: true}, {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r) + terms(r),
-    cell(`rows.${i}.end_days`, 'number'), r.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`rows.${i}.on_time_probability`), sort: r.on_time_probability},
+    cell(`rows.${i}.end_days`, 'days'), r.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`rows.${i}.on_time_probability`), sort: r.on_time_probability},
     cell(`rows.${i}.paid_goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), cell(`rows.${i}.cost`, 'number'), r.meets ? 'yes' : missed(r),
     possible(r) ? [r.plan, risk(r)].filter(Boolean).join('; ') : r.error]), true),
     el('p', {class: 'quiet'}, 'Days count the delivery of bought nodes. In time: the probability that a measured training ends by the deadline.'));
   const limits = answer.site_limits || [];
   if (limits.length) section('Room at the site', table([{name: 'nodes'}, {name: 'room for', number: true}, {name: 'power of a node', number: true}, {name: 'by'}],
-    limits.map((l, i) => [l.node, cell(`site_limits.${i}.nodes`, 'number'), {text: power(l.node_power_W), sort: l.node_power_W || 0}, `site.${l.limit}`]), true));
+    limits.map((l, i) => [l.node, cell(`site_limits.${i}.nodes`, 'number'), {text: power(l.node_power_W), sort: l.node_power_W || 0}, siteWords[l.limit] || l.limit]), true));
 }
 
 function assumptions() {

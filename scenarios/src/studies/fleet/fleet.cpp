@@ -42,6 +42,7 @@ StepOutcome simulate_fleet_step(Scenario s) {
     step.nodes = step.size.nodes = nodes;
     step.step_time = r.step_time.value;
     step.likely_step_times = r.likely_step_times;
+    step.risk = r.risk;
     step.size.step = r.phases.empty() ? r.step_time : r.training_time / r.training_steps;
     step.size.recovery = s.failures.recovery;
     step.size.parts = s.failures.parts;

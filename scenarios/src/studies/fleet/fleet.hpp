@@ -16,6 +16,7 @@ struct FleetStep {
   int nodes = 0;
   double step_time = 0;
   std::optional<std::array<double, 2>> likely_step_times;  ///< see Result
+  double risk = 0;                                         ///< probability that a device runs out of memory
   double alone_time = 0;    ///< the whole training with its checkpoints, if nothing interrupts it
   double watts_a_node = 0;  ///< mean power of the site for each node in a step, W; 0: not known
   QueueSize size;

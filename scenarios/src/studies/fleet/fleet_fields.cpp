@@ -6,6 +6,7 @@
 
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
 
@@ -23,6 +24,7 @@ JsonFields<FleetStep> fleet_step_fields() {
              "lower and upper end of the interval that holds the step time of the real machine with a probability of "
              "80 %")
       .when(&S::likely_step_times, "if the stack is one that can be measured")
+      .value("out_of_memory_probability", "share", &S::risk, "probability that a device runs out of memory")
       .value("alone_time_s", "s", &S::alone_time,
              "time of the whole training with its checkpoints, if nothing interrupts it")
       .value(
@@ -192,6 +194,16 @@ std::string larger_words(const FleetAnswer& a) {
       a.enough_above->nodes, counted_noun(a.enough_above->spares, "spare"));
 }
 
+/// Names the trainings that may run out of memory; "": none.
+std::string at_risk(const FleetAnswer& a) {
+  std::vector<std::string> words;
+  for (const FleetStep& step : a.steps)
+    if (!is_safe_risk(step.risk))
+      words.push_back(fmt::format("{} on {} with a probability of {}", step.training, counted_noun(step.nodes, "node"),
+                                  percent(step.risk, 0)));
+  return words.empty() ? "" : fmt::format(" At risk to run out of memory: {}.", fmt::join(words, ", "));
+}
+
 std::string verdict_of(const FleetAnswer& a) {
   const auto late = std::ranges::count_if(a.rows, [](const FleetRow& row) { return !row.in_time(); });
   const std::string cluster =
@@ -223,7 +235,7 @@ std::string verdict_of(const FleetAnswer& a) {
   if (!a.late_on_more_nodes.empty())
     text += fmt::format(" More nodes are not always better: with {} of them some training is late.",
                         fmt::join(a.late_on_more_nodes, ", "));
-  return text + fmt::format(" Steps take {} of the node-hours.", percent(a.use.steps / a.use.sum()));
+  return text + fmt::format(" Steps take {} of the node-hours.", percent(a.use.steps / a.use.sum())) + at_risk(a);
 }
 
 std::string limit_of(const FleetAnswer& a) {
