@@ -162,9 +162,9 @@ KernelShares PathNaming::known_shares(const Gpu& gpu, Work work) const {
   work.sample = 0;  // a kernel has the same shares in each step
   const std::uint64_t hash =
       hash_numbers({std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value)});
-  KnownKernel& known = known_[hash % known_.size()];
-  if (known.gpu != &gpu || known.work != work) known = {&gpu, work, shares_of(gpu, work)};
-  return known.shares;
+  KnownKernel& kernel = known_[hash % known_.size()];
+  if (kernel.gpu != &gpu || kernel.work != work) kernel = {&gpu, work, shares_of(gpu, work)};
+  return kernel.shares;
 }
 
 void PathWatch::watch(SimulateOptions& options) {
