@@ -1,10 +1,11 @@
 #pragma once
+#include <bit>
 #include <deque>
-#include <map>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/executor/joins.hpp"
+#include "sim/hashing.hpp"
 #include "sim/series.hpp"
 
 namespace trainyard::execution {
@@ -50,7 +51,18 @@ class SeriesRuns : private Parts {
   IndexedVector<Running, Actor> running_;
   std::vector<StreamId> waiting_;   // streams that wait for their next part
   std::vector<Actor> interrupted_;  // actors on which something may have begun
-  std::map<std::tuple<Actor, const Series*, std::size_t>, const CachedTimes*> cached_times_;
+  struct Key {
+    Actor actor = 0;
+    const Series* series = nullptr;
+    std::size_t first = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      return mix_bits(std::bit_cast<std::uintptr_t>(key.series) ^ mix_bits(position(key.actor) << 32 | key.first));
+    }
+  };
+  std::unordered_map<Key, const CachedTimes*, KeyHash> cached_times_;
   std::deque<CachedTimes> times_;  // referred to by `cached_times_`
   IndexedVector<std::vector<const CachedTimes*>, Actor> times_of_actor_;
 

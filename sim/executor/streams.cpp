@@ -141,8 +141,9 @@ StreamState& Streams::stream_for(ActorState& a, const Op& op) {
 
 void Streams::accept(ActorState& a, const Op& op) {
   StreamState& s = stream_for(a, op);
-  if (keeps_effects_) {
+  if (keeps_effects_ || s.empty()) {
     s.push(op);
+    if (!keeps_effects_) s.head.effect = {};
   } else {
     Op stored = op;
     stored.effect = {};

@@ -1,5 +1,7 @@
 #include "sim/observers/breakdown.hpp"
 
+#include <bit>
+
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -30,39 +32,45 @@ bool Breakdown::waits_for_host(const State& s) const {
 /// Nothing else begins or ends during the interval; therefore the order of its groups does not matter.
 void Breakdown::book_interval(State& s, double until) {
   for (const SeriesTimes::Share& share : s.interval->times->shares) {
-    ++s.running[share.group];
+    change(s.running, s.runs, share.group, +1);
     book_span(s, s.interval->spent(share, until) - s.interval->spent(share, s.since));
-    --s.running[share.group];
+    change(s.running, s.runs, share.group, -1);
   }
   s.since = until;
 }
 
-void Breakdown::book_span(State& s, double span) {
-  if (span <= 0) return;
+void Breakdown::find_roles() {
   const std::vector<Group>& groups = names_.groups();
   if (groups.size() > kGroups) throw InternalError("too many groups in one breakdown");
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role == Role::work && s.running[g] > 0) {
-      s.booked[g] += span;
-      return;
-    }
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role != Role::work && groups[g].role != Role::prefetch &&
-        (s.running[g] > 0 || (groups[g].role == Role::collective && s.waiting[g] > 0))) {
-      s.booked[g] += span;
-      return;
-    }
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role != Role::prefetch && s.waiting[g] > 0) {
-      s.bubble += span;
-      return;
-    }
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role == Role::prefetch && (s.running[g] > 0 || s.waiting[g] > 0)) {
-      s.booked[g] += span;
-      return;
-    }
-  s.other += span;
+  for (; roles_.groups < groups.size(); ++roles_.groups) {
+    const std::uint32_t bit = std::uint32_t{1} << roles_.groups;
+    const Role role = groups[roles_.groups].role;
+    if (role == Role::work) roles_.work |= bit;
+    if (role == Role::collective) roles_.collective |= bit;
+    if (role == Role::prefetch) roles_.prefetch |= bit;
+  }
+}
+
+void Breakdown::book_span(State& s, double span) {
+  if (span <= 0) return;
+  if (roles_.groups < names_.groups().size()) find_roles();
+  const auto book_first_of = [&s, span](std::uint32_t groups) {
+    if (groups != 0) s.booked[std::countr_zero(groups)] += span;
+    return groups != 0;
+  };
+  if (book_first_of(s.runs & roles_.work)) return;
+  if (book_first_of((s.runs & ~roles_.work & ~roles_.prefetch) | (s.waits & roles_.collective))) return;
+  if ((s.waits & ~roles_.prefetch) != 0) {
+    s.bubble += span;
+    return;
+  }
+  if (!book_first_of((s.runs | s.waits) & roles_.prefetch)) s.other += span;
+}
+
+void Breakdown::change(std::uint16_t (&numbers)[kGroups], std::uint32_t& bits, GroupId group, int by) {
+  numbers[group] = static_cast<std::uint16_t>(numbers[group] + by);
+  const std::uint32_t bit = std::uint32_t{1} << group;
+  bits = numbers[group] > 0 ? bits | bit : bits & ~bit;
 }
 
 Breakdown::State& Breakdown::state_at(Actor actor, Seconds now) {
@@ -72,17 +80,19 @@ Breakdown::State& Breakdown::state_at(Actor actor, Seconds now) {
 }
 
 void Breakdown::posted(const OpRun& run) {
-  if (waits(run)) ++state_at(run.op->actor, run.posted).waiting[run.op->group];
+  if (!waits(run)) return;
+  State& s = state_at(run.op->actor, run.posted);
+  change(s.waiting, s.waits, run.op->group, +1);
 }
 
 void Breakdown::started(const OpRun& run) {
   // A receive may join a transfer under way: for its actor the time of joining counts, not the transfer's start.
   State& s = state_at(run.op->actor, std::max(run.started, run.posted));
-  if (waits(run)) --s.waiting[run.op->group];
+  if (waits(run)) change(s.waiting, s.waits, run.op->group, -1);
   if (run.interval)
     s.interval = run.interval;
   else
-    ++s.running[run.op->group];
+    change(s.running, s.runs, run.op->group, +1);
   if (run.launch.wait.value > 0) s.host_until = s.since + run.launch.wait.value;
 }
 
@@ -90,8 +100,10 @@ void Breakdown::finished(const OpRun& run) {
   State& s = state_at(run.op->actor, run.ended);
   if (run.interval)
     s.interval = nullptr;
+  else if (run.began)
+    change(s.running, s.runs, run.op->group, -1);
   else
-    --(run.began ? s.running : s.waiting)[run.op->group];
+    change(s.waiting, s.waits, run.op->group, -1);
   s.end = run.ended.value;
 }
 

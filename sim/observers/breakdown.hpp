@@ -49,15 +49,22 @@ class Breakdown : public NumberSums<Breakdown> {
   static constexpr std::size_t kGroups = 32;
   struct State {
     double since = 0, end = 0;
-    std::uint16_t running[kGroups] = {};  // work and messages under way, by group
-    std::uint16_t waiting[kGroups] = {};  // messages whose other half is missing, by group
-    double booked[kGroups] = {};
-    double host_wait = 0, bubble = 0, other = 0;
     double host_until = 0;                     // time until which the work that began last waits for its host
     const SeriesInterval* interval = nullptr;  // under way
+    std::uint32_t runs = 0, waits = 0;         // groups whose number below is not 0, one bit each
+    std::uint16_t running[kGroups] = {};       // work and messages under way, by group
+    std::uint16_t waiting[kGroups] = {};       // messages whose other half is missing, by group
+    double booked[kGroups] = {};
+    double host_wait = 0, bubble = 0, other = 0;
+  };
+  /// The groups of each role, one bit each.
+  struct Roles {
+    std::size_t groups = 0;  // known so far
+    std::uint32_t work = 0, collective = 0, prefetch = 0;
   };
   const Names& names_;
   IndexedVector<State, Actor> actors_;
+  Roles roles_;
 
   double rounding_scale() const {
     double latest = 0;
@@ -72,6 +79,8 @@ class Breakdown : public NumberSums<Breakdown> {
     }
   }
 
+  void find_roles();
+  static void change(std::uint16_t (&numbers)[kGroups], std::uint32_t& bits, GroupId group, int by);
   State& state_at(Actor, Seconds now);
   void book(State&, double until);
   void book_interval(State&, double until);

@@ -5,11 +5,6 @@
 #include "sim/same_moment.hpp"
 
 namespace trainyard {
-namespace {
-
-constexpr std::uint32_t kEmpty = 0xffffffffU;
-
-}  // namespace
 
 std::size_t PathShares::find(std::string_view resource) {
   const auto found = std::find(names_.begin(), names_.end(), resource);
@@ -29,24 +24,25 @@ std::map<std::string, double> PathShares::sums_by_name(const Sums& sums) const {
 std::size_t PathSums::place_of(OpId id) const {
   const std::size_t mask = places_.size() - 1;
   std::size_t place = id * kGoldenGamma >> 20 & mask;
-  while (places_[place] != kEmpty && chains_[places_[place]].id != id) place = (place + 1) & mask;
+  while (places_[place].id != 0 && places_[place].id != id) place = (place + 1) & mask;
   return place;
 }
 
 std::size_t PathSums::find(OpId id) const {
   if (places_.empty()) return kNoChain;
-  const std::uint32_t chain = places_[place_of(id)];
-  return chain == kEmpty ? kNoChain : chain;
+  const Place& place = places_[place_of(id)];
+  return place.id == 0 ? kNoChain : place.chain;
 }
 
 void PathSums::insert(std::size_t chain) {
   if (2 * (used_ + 1) > places_.size()) {
-    std::vector<std::uint32_t> old = std::exchange(places_, {});
-    places_.assign(std::max<std::size_t>(64, 2 * old.size()), kEmpty);
-    for (const std::uint32_t old_chain : old)
-      if (old_chain != kEmpty) places_[place_of(chains_[old_chain].id)] = old_chain;
+    std::vector<Place> old = std::exchange(places_, {});
+    places_.assign(std::max<std::size_t>(64, 2 * old.size()), {});
+    for (const Place& place : old)
+      if (place.id != 0) places_[place_of(place.id)] = place;
   }
-  places_[place_of(chains_[chain].id)] = static_cast<std::uint32_t>(chain);
+  const OpId id = chains_[chain].id;
+  places_[place_of(id)] = {id, static_cast<std::uint32_t>(chain)};
   ++used_;
 }
 
@@ -54,10 +50,10 @@ void PathSums::insert(std::size_t chain) {
 void PathSums::erase(std::size_t chain) {
   const std::size_t mask = places_.size() - 1;
   std::size_t hole = place_of(chains_[chain].id);
-  places_[hole] = kEmpty;
-  for (std::size_t next = (hole + 1) & mask; places_[next] != kEmpty; next = (next + 1) & mask) {
-    const std::uint32_t moved = std::exchange(places_[next], kEmpty);
-    places_[place_of(chains_[moved].id)] = moved;
+  places_[hole] = {};
+  for (std::size_t next = (hole + 1) & mask; places_[next].id != 0; next = (next + 1) & mask) {
+    const Place moved = std::exchange(places_[next], {});
+    places_[place_of(moved.id)] = moved;
   }
   --used_;
   free_.push_back(chain);
@@ -80,7 +76,7 @@ void PathSums::follow(Chain& chain, OpId cause) {
   const std::size_t before = cause == 0 ? kNoChain : find(cause);
   if (cause != 0 && before == kNoChain) throw InternalError("the critical path has lost a cause");
   if (before == kNoChain)
-    chain.sums.fill(0);
+    shares_.clear(chain.sums);
   else
     shares_.copy(chains_[before].sums, chain.sums);
 }
@@ -108,7 +104,6 @@ void PathSums::posted(const OpRun& run) {
     again.holds = 0;
     again.launched_for = -1;
     again.ended = HUGE_VAL;
-    again.sums.fill(0);
   }
   Chain& chain = chains_[number];
   chain.id = run.id;
@@ -132,8 +127,10 @@ void PathSums::started(const OpRun& run) {
   if (since > 0 && since == run.started.value) shares_.copy(chain.sums, pauses_[run.op->actor].sums);
   if (!(run.launch.wait.value > 0)) return;
   chain.launched_for = run.started.value - since;
-  chain.sums.fill(0);
-  if (since > 0) shares_.copy(pauses_[run.op->actor].sums, chain.sums);
+  if (since > 0)
+    shares_.copy(pauses_[run.op->actor].sums, chain.sums);
+  else
+    shares_.clear(chain.sums);
 }
 
 void PathSums::transferred(const TransferRun& run) {

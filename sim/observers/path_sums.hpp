@@ -24,7 +24,9 @@ class PathShares {
   using Sums = std::array<double, kMost>;
 
   void add(Sums& to, std::string_view resource, double seconds) { to[number(resource)] += seconds; }
+  // Sums beyond the known names are 0 in all chains.
   void copy(const Sums& from, Sums& to) const { std::copy_n(from.begin(), names_.size(), to.begin()); }
+  void clear(Sums& sums) const { std::fill_n(sums.begin(), names_.size(), 0.0); }
   void add(const Sums& sums, Sums& to) const {
     for (std::size_t i = 0; i < names_.size(); ++i) to[i] += sums[i];
   }
@@ -75,8 +77,7 @@ class PathSums : public Observer, private RoundSums {
 
  private:
   /// Chain of operations. The last one is under way, or has ended and may be the cause of another.
-  struct Chain {
-    PathShares::Sums sums{};
+  struct alignas(64) Chain {
     OpId id = 0, cause = 0;
     const char* path = "";
     int holds = 0;  // messages that have departed and whose receivers will follow it
@@ -84,6 +85,7 @@ class PathSums : public Observer, private RoundSums {
     /// sums are then those of the pause. −1: the operation is in time.
     double launched_for = -1;
     double ended = HUGE_VAL;  // s
+    PathShares::Sums sums{};  // few names are known: the first sums share cache lines with the rest
   };
   std::span<const Link> links_;
   const Naming& naming_;
@@ -117,8 +119,13 @@ class PathSums : public Observer, private RoundSums {
   };
   std::vector<Live> live_;
 
-  // Table from operation to chain: open addressing, with at least twice as many places as chains.
-  std::vector<std::uint32_t> places_;
+  // Table from operation to chain: open addressing, with at least twice as many places as chains. Operation 0 marks an
+  // empty place.
+  struct Place {
+    OpId id = 0;
+    std::uint32_t chain = 0;
+  };
+  std::vector<Place> places_;
   std::size_t used_ = 0;
 
   void come_to(double now);

@@ -29,11 +29,13 @@ bool can_be_series(const TrainingPlan& plan) {
 /// Builds the parts in the order in which the layers would yield them.
 class SeriesMaker {
  public:
-  SeriesMaker(const TrainingWords& words, const TrainingStreams& streams) : streams_(streams) {
+  SeriesMaker(const TrainingWords& words, const TrainingStreams& streams, std::size_t layers)
+      : streams_(streams), layers_(layers) {
     mark_.name = words.wait_for_messages;
   }
 
   void add(const PassTable& table) {
+    if (parts.empty()) parts.reserve(layers_ * (table.items.size() + 1));
     std::vector<std::size_t> places(table.places, 0);  // for each exchange: index of its part
     for (const PassItem& item : table.items) {
       for (const std::int16_t place : item.waits_for)
@@ -64,6 +66,7 @@ class SeriesMaker {
  private:
   static constexpr std::size_t kWaitsOfOne = 2, kNone = ~std::size_t{0};
   const TrainingStreams& streams_;
+  const std::size_t layers_;
   Op mark_;
   std::vector<std::size_t> pending_;  // exchanges that the next parts wait for, two for each part
   std::size_t open_ = kNone;          // the exchange that nothing has waited for yet
@@ -90,7 +93,7 @@ PassSeries::PassSeries(const TrainingPlan& plan, const PassTables& tables, const
 const PassSeries::ChunkSeries& PassSeries::make(Pass pass, int stage, int chunk, bool first, bool sends) const {
   std::vector<int> layers = plan_.stages[stage].chunks[chunk];
   if (pass != Pass::forward) std::reverse(layers.begin(), layers.end());
-  SeriesMaker maker(tables_.words(), streams_);
+  SeriesMaker maker(tables_.words(), streams_, layers.size());
   for (const int layer : layers) maker.add(tables_.pass(pass, layer, first, false));
   if (sends) maker.take_waits(0);
   ChunkSeries& chunk_series = chunks_.emplace_back();

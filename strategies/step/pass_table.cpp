@@ -97,9 +97,10 @@ class PassMaker {
   static constexpr int kNobody = std::numeric_limits<int>::max();
   std::vector<Listed> exchanges_;
   std::size_t next_ = 0;
-  std::vector<char> open_;  // indexed by place: 1 if nothing has waited for the exchange yet
-  std::vector<Work> run_;   // kernels that become one operation
-  PassItem item_;           // the operation of `run_`
+  std::vector<char> open_;                    // indexed by place: 1 if nothing has waited for the exchange yet
+  std::vector<Work> run_;                     // kernels that become one operation
+  PassItem item_;                             // the operation of `run_`
+  const KernelCall* first_kernel_ = nullptr;  // names the operation of a run of one kernel
 
   Lane lane_of(const Exchange& exchange) const {
     const bool returns = exchange.returns && plan_.lane(Lane::expert_return).is_used();
@@ -191,7 +192,7 @@ class PassMaker {
     PassItem waiting;
     const int count = take_needed(kernel.number, waiting);
     if (count > 0 || fine_ || plan_.first_fused == 0) flush();
-    if (run_.empty()) begin_item(names_.intern(name_of_kernel(*kernel.call), phase()));
+    if (run_.empty()) begin_item(kernel.call);
     if (count > 0) std::copy(std::begin(waiting.waits_for), std::end(waiting.waits_for), std::begin(item_.waits_for));
     run_.push_back(kernel.call->work);
     if (kernel.call->work.flops.value > 0) item_.op.kind = Kind::compute;
@@ -210,7 +211,11 @@ class PassMaker {
     table_.items.push_back(wait);
   }
 
-  void begin_item(NameId name) { item_ = {.op = {.kind = Kind::local, .group = words_.compute, .name = name}}; }
+  /// named_after: null for sums of gradients.
+  void begin_item(const KernelCall* named_after) {
+    item_ = {.op = {.kind = Kind::local, .group = words_.compute, .name = words_.accumulate}};
+    first_kernel_ = named_after;
+  }
   /// Adds these gradients to those of earlier micro-batches.
   void accumulate(const KernelOfPass& kernel) {
     if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
@@ -224,7 +229,7 @@ class PassMaker {
     sum.bytes = sum.bytes * elements;
     if (fine_ || plan_.first_fused == 0) {
       flush();
-      begin_item(words_.accumulate);
+      begin_item(nullptr);
       item_.kernel = kernel.number;
     }
     run_.push_back(sum);
@@ -245,7 +250,9 @@ class PassMaker {
   void flush() {
     if (run_.empty()) return;
     item_.op.work = run_.front();
-    if (run_.size() > 1) {
+    if (run_.size() == 1) {
+      if (first_kernel_) item_.op.name = names_.intern(name_of_kernel(*first_kernel_), phase());
+    } else {
       item_.op.work = {};
       item_.op.name = names_.intern(layer_.name + (pass_ == Pass::forward ? " forward" : " backward"), phase());
       item_.op.work.kernel = static_cast<std::uint16_t>(plan_.first_fused + fused_.number(run_));

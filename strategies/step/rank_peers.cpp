@@ -34,6 +34,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
     LanePeers& of_lane = lanes[i];
     of_lane.group = &group;
     of_lane.index = groups.index_of_rank[r];
+    of_lane.collectives.resize(kOperations);
     if (group.settings.flow) flows[i] = group.settings.flow.get();
     const GroupPlace place{of_lane.index, static_cast<int>(group.members.size()), &group.settings};
     for (const Operation operation : kUsed) {

@@ -14,9 +14,9 @@ struct RankPeers {
     std::uint16_t first_slot = 0;
   };
   struct LanePeers {
-    const LaneGroup* group = nullptr;  ///< null: the rank exchanges nothing on this lane
-    int index = 0;                     ///< the rank's number in the group
-    std::array<CollectivePeers, kOperations> collectives;
+    const LaneGroup* group = nullptr;          ///< null: the rank exchanges nothing on this lane
+    int index = 0;                             ///< the rank's number in the group
+    std::vector<CollectivePeers> collectives;  ///< indexed by operation; empty without a group
   };
   struct StagePeers {
     std::vector<StageMessage> sends, takes;

@@ -1,9 +1,11 @@
 #include "scenarios/src/running/path_resources.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "models/hardware/adapter_rate.hpp"
 #include "scenarios/src/running/step_run.hpp"
+#include "sim/hashing.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -30,7 +32,8 @@ const Gpu& gpu_of(const StepRun& run, Actor actor) { return node_of(run, actor).
 
 /// Returns "PCIe" in place of "HCA" if the slot of the node's HCAs is slower than they are.
 std::string_view adapter_limit(const StepRun& run, const OpRecord& record, std::string_view piece) {
-  if (piece != name_of(LinkKind::hca)) return piece;
+  static const std::string_view adapter = name_of(LinkKind::hca);
+  if (piece != adapter) return piece;
   const bool is_rank = record.actor < run.plan.ranks();
   const NodeType& node = is_rank ? node_of(run, record.actor) : run.machine.cluster.spec().node;
   return slot_rate(node) < node.hca_rate ? std::string_view(name_of(LinkKind::pcie)) : piece;
@@ -84,10 +87,11 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
 }
 
 /// Splits a piece and calls add(begin, end, resource) for each part. The software's part comes first. A kernel is split
-/// further into its start-up, its arithmetic and what memory adds; the latency of a modelled collective into that of the
-/// network and the library's start-up.
-template <class Add>
-void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
+/// further into its start-up, its arithmetic and what memory adds (`shares` returns them); the latency of a modelled
+/// collective into that of the network and the library's start-up.
+template <class Shares, class Add>
+void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Shares shares,
+           Add add) {
   if (piece == kHostLaunch) return add(begin, end, std::string_view(kFrameworkName));
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
   add(begin, hardware, std::string_view(kFrameworkName));
@@ -97,7 +101,7 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
     return add(arrived, end, std::string_view(kLibraryStart));
   }
   if (!is_kernel_of_gpu(run, record)) return add(hardware, end, resource_of(run, piece, record));
-  shares_of(gpu_of(run, record.actor), record.work).split(hardware, end, add);
+  shares(gpu_of(run, record.actor), record.work).split(hardware, end, add);
 }
 
 }  // namespace
@@ -147,9 +151,19 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
 void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {
   if (is_work(record) && is_fused(record.work.kernel) && piece != kHostLaunch)
     return name_fused(record, end - begin, to);
-  split(run_, record, begin, end, piece, [&to](double from, double until, std::string_view resource) {
+  const auto shares = [this](const Gpu& gpu, const Work& work) { return known_shares(gpu, work); };
+  split(run_, record, begin, end, piece, shares, [&to](double from, double until, std::string_view resource) {
     if (until > from) to.first.add(to.second, resource, until - from);
   });
+}
+
+KernelShares PathNaming::known_shares(const Gpu& gpu, Work work) const {
+  work.sample = 0;  // a kernel has the same shares in each step
+  const std::uint64_t hash =
+      hash_numbers({std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value)});
+  KnownKernel& kernel = known_[hash % known_.size()];
+  if (kernel.gpu != &gpu || kernel.work != work) kernel = {&gpu, work, shares_of(gpu, work)};
+  return kernel.shares;
 }
 
 void PathWatch::watch(SimulateOptions& options) {
@@ -170,7 +184,7 @@ std::vector<PathStep> named_path(const StepRun& run) {
   };
   for (const PathStep& step : critical_path(run.timeline, run.simulated_machine().links(), run.window.last())) {
     const OpRecord& record = run.timeline.records()[step.id - 1];
-    split(run, record, step.begin, step.end, step.resource,
+    split(run, record, step.begin, step.end, step.resource, shares_of,
           [&](double from, double until, std::string_view resource) { add(step.id, from, until, resource); });
   }
   return path;

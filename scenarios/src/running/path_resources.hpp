@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,9 +59,17 @@ class PathNaming : public PathSums::Naming {
     double seconds = 0;
     void add(std::string_view resource, double alone);
   };
+  /// Kernels whose shares were computed last: a step runs the same few kernels many times.
+  struct KnownKernel {
+    const Gpu* gpu = nullptr;
+    Work work;
+    KernelShares shares;
+  };
   const StepRun& run_;
   mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // indexed by number of the fused operation
+  mutable std::array<KnownKernel, 64> known_;                      // indexed by a hash of the work
 
+  KernelShares known_shares(const Gpu&, Work) const;
   void name_fused(const OpRecord&, double seconds, Book) const;
 };
 
