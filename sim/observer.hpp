@@ -1,5 +1,6 @@
 #pragma once
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "sim/machine.hpp"
@@ -88,6 +89,8 @@ struct TransferRun {
   LinkId limiting = -1;  ///< link that set the rate when the last byte left; −1: none (no bytes, or the rate cap)
   Outcome outcome = Outcome::done;
   const GroupFlow* group = nullptr;  ///< set for the flow of a group: `bytes` move over each of its edges at once
+  /// Set for joins of a series: the group of the breakdown (see Names) that these joins belong to.
+  std::optional<GroupId> joins_of = {};
   double joins = 1;  ///< number of consecutive joins that this transfer stands for; `bytes` is their sum
   /// False: more of the message follows (other bytes over another route, or the same bytes on the next leg).
   bool last = true;

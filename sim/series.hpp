@@ -60,9 +60,10 @@ struct SeriesTimes {
     std::vector<double> before;  ///< s booked under the group before each phase
   };
   std::vector<Share> shares;
-  /// Sums over the joins of one group over one route.
+  /// Sums over the joins of one group over one route, for one group of the breakdown.
   struct MovedBytes {
     const GroupFlow* group = nullptr;
+    GroupId joins_of = 0;  ///< group of the breakdown (see Names)
     const Route* route = nullptr;
     std::vector<double> bytes, joins;  ///< bytes moved and joins ended before each phase
   };

@@ -99,7 +99,7 @@ class Builder final : public YAML::EventHandler {
     check_tag(mark, tag);
     if (levels_.size() >= kDeepest) fail(place(mark), fmt::format("nested deeper than {} levels", kDeepest));
     if (!levels_.empty() && levels_.back().node.kind == Node::Kind::map && !levels_.back().key)
-      fail(place(mark), "a key must be plain text");
+      refuse_key(place(mark), mark);
     levels_.push_back({make(kind, mark), std::nullopt, {}, {}, mark});
   }
 
@@ -124,6 +124,15 @@ class Builder final : public YAML::EventHandler {
       level.node.fields.emplace_back(std::move(*level.key), std::move(node));
       level.key.reset();
     }
+  }
+
+  /// Refuses a key that is no text. yaml-cpp also takes a map in braces for a key if nothing follows its last comma.
+  [[noreturn]] void refuse_key(const Place& where, const YAML::Mark& mark) const {
+    const std::size_t last = text_.find_last_not_of(" \t\r\n");
+    const auto start = static_cast<std::size_t>(mark.pos);
+    if (start < text_.size() && text_[start] == '{' && last != std::string_view::npos && text_[last] == ',')
+      fail(where, "a \"{\" that is never closed; \"}\" expected");
+    fail(where, "a key must be plain text");
   }
 
   static void take_key(Level& level, const Node& key) {
@@ -236,9 +245,10 @@ std::string Place::text() const {
 
 void fail(const Place& place, const std::string& what) {
   const std::string where = place.text();
-  // The place of an override is its path: "--set plan.x: plan.x: …" would repeat the path.
+  // The place of an override is its path: "--set plan.x: plan.x: …" and "--set plan.x: plan.x.y: …" would repeat it.
   constexpr std::string_view set = "--set ";
-  const bool repeats = where.starts_with(set) && what.starts_with(where.substr(set.size()) + ": ");
+  const std::string path = where.starts_with(set) ? where.substr(set.size()) : "";
+  const bool repeats = !path.empty() && (what.starts_with(path + ": ") || what.starts_with(path + "."));
   throw UserError(where.empty() ? what : (repeats ? std::string(set) : where + ": ") + what);
 }
 

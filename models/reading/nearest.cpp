@@ -20,6 +20,11 @@ std::string nearest_divisors(std::int64_t dividend, std::int64_t number) {
   return above == 0 || above == below ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
+std::string nearest_ranks(std::int64_t dividend, std::int64_t number) {
+  const std::string text = nearest_divisors(dividend, number);
+  return text + (text == "1" ? " rank" : " ranks");
+}
+
 std::string nearest_multiples(std::int64_t unit, std::int64_t number) {
   const std::int64_t below = number / unit * unit;
   if (below == 0) return fmt::format("{}", unit);

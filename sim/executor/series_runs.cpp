@@ -98,9 +98,11 @@ class Timing {
     now_.rate = 0;
     is_undisturbed_ = is_undisturbed_ && route_->reachable && !group.by_engines && owns_links(group);
     auto& moved = times_.moved;
-    if (std::any_of(moved.begin(), moved.end(), [&](const auto& other) { return other.group == &group; })) return;
+    const GroupId joins_of = op(number).group;
+    const auto is_known = [&](const auto& other) { return other.group == &group && other.joins_of == joins_of; };
+    if (std::any_of(moved.begin(), moved.end(), is_known)) return;
     const std::vector<double> before(times_.phases.size(), 0);
-    moved.push_back({&group, route_, before, before});
+    moved.push_back({&group, joins_of, route_, before, before});
   }
 
   bool owns_links(const GroupFlow& group) const {
@@ -162,7 +164,7 @@ class Timing {
     last_ended_ = times_.last = number;
     if (!moves(number) || !Joins::flows(op(number).message)) return;
     for (SeriesTimes::MovedBytes& moved : times_.moved) {
-      if (moved.group != &joins_.group_flow(actor_, op(number).message)) continue;
+      if (moved.group != &joins_.group_flow(actor_, op(number).message) || moved.joins_of != op(number).group) continue;
       ended_.push_back({&moved - times_.moved.data(), op(number).message.bytes.value});
     }
   }
@@ -382,6 +384,7 @@ void SeriesRuns::report(const StreamState& s, const SeriesInterval& interval, st
     run.started = Seconds{interval.began};
     run.ended = Seconds{context_.now};
     run.group = moved.group;
+    run.joins_of = moved.joins_of;
     run.joins = moved.joins[phase];
     transfers_.report(run);
   }

@@ -44,8 +44,9 @@ void Traffic::transferred(const TransferRun& run) {
     total_ += arrived * copies;
   }
   if (run.send) {
-    if (of_group_.size() <= run.send->group) of_group_.resize(run.send->group + 1U);
-    of_group_[run.send->group] += total_ - before;
+    const GroupId group = run.joins_of.value_or(run.send->group);
+    if (of_group_.size() <= group) of_group_.resize(group + 1U);
+    of_group_[group] += total_ - before;
   }
   for (const LinkUse& use : run.route.links) on_link_[use.link] += run.bytes * use.weight;
   messages_ += run.last ? copies * run.joins : 0;

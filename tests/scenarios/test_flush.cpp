@@ -53,6 +53,10 @@ TEST_CASE("a pipeline without a flush is refused if its versions of weights are 
   CHECK_THAT(error("flush: false, schedule: gpipe"), Contains("false is modelled with schedule 1f1b"));
   CHECK_THAT(error("flush: false", {{"model.tie_word_embeddings", "true"}}),
              Contains("a weight that the first and the last stage share; expected true"));
+  CHECK_THAT(error("", {{"plan.pipeline.schedule", "1f1b"},
+                        {"plan.pipeline.flush", "false"},
+                        {"model.tie_word_embeddings", "true"}}),
+             Catch::StartsWith("--set plan.pipeline.flush: false is not modelled"));
   CHECK_THAT(error("flush: false", {{"plan.data_parallel.size", "2"}, {"plan.data_parallel.zero_stage", "1"}}),
              Contains("is not modelled with ZeRO; expected true"));
 }

@@ -1,8 +1,11 @@
 // Strategies named after frameworks, and mechanisms other than an all-reduce.
 #include <catch2/catch.hpp>
+#include <sstream>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_framework_modes {
@@ -85,11 +88,107 @@ TEST_CASE("a plan that contradicts its framework's strategy is refused", "[modes
   const std::string two_stages =
       "idle_devices: allowed, global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, pipeline: ";
   CHECK_THAT(refusal("strategy: megatron, " + two_stages + "{schedule: zb-h1}"),
-             Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, interleaved-1f1b"));
+             Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, interleaved-1f1b") &&
+                 Catch::Contains("(--set plan.strategy=null --set software=megatron-core)"));
+  CHECK_THAT(refusal("strategy: megatron, " + two_stages + "{schedule: zb-h1}", "nemo"),
+             Catch::EndsWith("(--set plan.strategy=null)"));
+  CHECK(refusal(two_stages + "{schedule: zb-h1}", "megatron-core").empty());
   CHECK_THAT(refusal("strategy: deepspeed, " + two_stages + "{chunks: 2}"), Catch::Contains("which has 1f1b"));
   CHECK(refusal("strategy: megatron, " + two_stages + "{schedule: 1f1b}").empty());
   CHECK_THAT(refusal("strategy: tf-mirrored, data_parallel: {mechanism: master}"), Catch::Contains("does all-reduce"));
   CHECK_THAT(refusal("strategy: pytorch-ddp", "deepspeed"), Catch::Contains("which runs on pytorch-ddp, plain"));
+}
+
+TEST_CASE("single keys of the software change the stack that a scenario has", "[modes]") {
+  const auto with_overhead = [](const std::string& plan, const std::string& software = "") {
+    return read_again(read_mode(plan, software), {{"software.step_overhead", "1 s"}}).software;
+  };
+  for (const char* strategy : {"pytorch-dp", "pytorch-ddp", "pytorch-fsdp", "megatron", "deepspeed", "tf-mirrored"}) {
+    CAPTURE(strategy);
+    const std::string plan = std::string("strategy: ") + strategy;
+    const SoftwareStack changed = with_overhead(plan), own = read_mode(plan).software;
+    CHECK(changed.step_overhead == Seconds{1});
+    CHECK(changed.bucket == own.bucket);
+    CHECK(changed.network_step == own.network_step);
+  }
+  CHECK(with_overhead("optimizer: adam").bucket == read_mode("optimizer: adam").software.bucket);
+  CHECK(with_overhead("optimizer: adam", "deepspeed").bucket ==
+        read_mode("optimizer: adam", "deepspeed").software.bucket);
+}
+
+namespace {
+
+/// The comments of a file as one text, without line breaks.
+std::string comments_of(const std::string& text) {
+  std::istringstream lines(text);
+  std::string comments;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t sign = line.find("# ");
+    comments += sign == std::string::npos ? "\n" : line.substr(sign + 1);
+  }
+  return comments;
+}
+
+/// The changes of each command that a comment writes between backquotes: the paths and values after `--set`.
+std::vector<std::vector<std::pair<std::string, std::string>>> changes_of(const std::string& comments) {
+  std::vector<std::vector<std::pair<std::string, std::string>>> all;
+  for (std::size_t begin = 0; (begin = comments.find('`', begin)) != std::string::npos;) {
+    const std::size_t end = comments.find('`', begin + 1);
+    if (end == std::string::npos) break;
+    std::string command = comments.substr(begin + 1, end - begin - 1);
+    begin = end + 1;
+    std::vector<std::pair<std::string, std::string>> changes;
+    for (std::size_t at = 0; (at = command.find("--set ", at)) != std::string::npos;) {
+      at += 6;
+      std::string word;
+      bool quoted = false;
+      for (; at < command.size() && (quoted || command[at] != ' '); ++at) {
+        if (command[at] == '"')
+          quoted = !quoted;
+        else
+          word += command[at];
+      }
+      if (word.find("…") != std::string::npos) continue;  // a value that is not written out
+      const std::size_t sign = word.find('=');
+      REQUIRE(sign != std::string::npos);
+      changes.emplace_back(word.substr(0, sign), word.substr(sign + 1));
+    }
+    if (!changes.empty()) all.push_back(changes);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a shipped scenario can be read with each change that its comments recommend", "[modes]") {
+  int tried = 0;
+  for (const auto& file : shipped_yaml_files("scenarios")) {
+    CAPTURE(file.filename().string());
+    for (const auto& changes : changes_of(comments_of(file_text(file)))) {
+      // A list of values is that of a sweep: each of them is tried with the first values of the others.
+      std::vector<Overrides> points{{}};
+      for (const auto& [path, value] : changes) {
+        std::vector<std::string> values{value};
+        if (value.find_first_of("{[") == std::string::npos) {
+          values.clear();
+          std::istringstream words(value);
+          for (std::string word; std::getline(words, word, ',');) values.push_back(word);
+        }
+        const std::vector<Overrides> before = points;
+        for (Overrides& point : points) point.emplace_back(path, values.front());
+        for (std::size_t i = 1; i < values.size(); ++i) {
+          points.push_back(before.front());
+          points.back().emplace_back(path, values[i]);
+        }
+      }
+      for (const Overrides& point : points) {
+        CAPTURE(point.front().first, point.front().second);
+        CHECK(user_error([&] { read_scenario(file, point); }).empty());
+        ++tried;
+      }
+    }
+  }
+  CHECK(tried > 40);
 }
 
 TEST_CASE("mechanisms other than an all-reduce refuse impossible settings", "[modes]") {

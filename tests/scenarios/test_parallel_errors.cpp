@@ -8,6 +8,7 @@
 namespace scenarios_test_parallel_errors {
 
 using namespace trainyard;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -36,7 +37,14 @@ TEST_CASE("the nearest divisors and multiples are the number itself, or those be
 TEST_CASE("a number that does not divide is refused with the nearest that does", "[parallel-errors]") {
   CHECK(error_of("  tensor_parallel: 3\n") ==
         "x.yaml:4:3: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of the cluster; "
-        "nearest: 2 or 4 ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed");
+        "they divide with tensor 2 or 4; or set plan.data_parallel.size, and plan.idle_devices: allowed");
+  CHECK_THAT(error_of("  tensor_parallel: 2\n  pipeline_parallel: 3\n"),
+             Contains("6 ranks do not divide the 16 GPUs of the cluster; they divide with pipeline 2 or 4; or set"));
+  CHECK_THAT(
+      error_of("  context_parallel: {size: 4, exchange: all-to-all}\n", "{base: llama-3-8b, num_key_value_heads: 1}"),
+      Contains("a part of the 1 key-value head that") && Contains("nearest: 1 rank") && !Contains("1 ranks"));
+  CHECK_THAT(error_of("  precision: bf16\n", "{base: gpt2-xl, n_head: 7}"),
+             Contains("hidden size 1600 is not a multiple of 7 attention heads; nearest: 5 or 8 heads"));
   CHECK(error_of("  tensor_parallel: 8\n") ==
         "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads "
         "of gpt2; nearest: 6 or 12");

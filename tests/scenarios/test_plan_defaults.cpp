@@ -7,6 +7,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "strategies/compression/compressor.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
@@ -93,6 +94,24 @@ TEST_CASE("by default experts are split as Megatron-Core splits them", "[plan-de
   CHECK(deepseek("{size: 64}").plan.mesh.expert_tensor == 1);
   CHECK(deepseek("64").plan.mesh.in_words() == deepseek("{size: 64, tensor: 1}").plan.mesh.in_words());
   CHECK(deepseek("{size: 32}").plan.mesh.expert_tensor == 2);
+}
+
+TEST_CASE("messages carry activations, gradients or weights under every pipeline schedule", "[plan-defaults]") {
+  const auto traffic = [](const char* schedule) {
+    return simulate(read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"),
+                                  {{"plan.strategy", "null"}, {"plan.pipeline.schedule", schedule}}))
+        .bytes_by_content;
+  };
+  const double activations = traffic("1f1b").at("activations");
+  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p", "zb-v", "dualpipe-v"}) {
+    CAPTURE(schedule);
+    const auto by_content = traffic(schedule);
+    for (const auto& [content, bytes] : by_content) {
+      CAPTURE(content);
+      CHECK((content == "activations" || content == "gradients" || content == "weights"));
+    }
+    CHECK(by_content.at("activations") == Approx(activations).epsilon(0.1));
+  }
 }
 
 TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Megatron refuses it", "[plan-defaults]") {

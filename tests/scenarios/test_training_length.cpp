@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -20,6 +22,9 @@ TEST_CASE("the length of a training is given in steps, epochs, tokens or time", 
   // 1001 samples are 126 steps of 8, the last one with a single sample.
   CHECK(length_of("{epochs: 3, samples: 1001}").steps == 378);
   CHECK(length_of("{tokens: 300e9}").steps == 585937500);
+  for (const char* tokens : {"300B", "0.3T", "300000M", "300000000K"})
+    CHECK(length_of(fmt::format("{{tokens: {}}}", tokens)).steps == 585937500);
+  CHECK_THROWS_WITH(length_of("{tokens: manyB}"), Catch::Contains("\"manyB\" is not a number"));
   CHECK(length_of("{tokens: 513}").steps == 2);
   CHECK(describe(length_of("{epochs: 24, steps_per_epoch: 250}")) == "24 epochs × 250 steps");
   CHECK(describe(length_of("{epochs: 1, samples: 8}")) == "1 epoch × 1 step");

@@ -257,6 +257,7 @@ json observed(const Case& c, Version version, double launch = 0) {
   }
   for (LinkId link = 0; link < static_cast<LinkId>(machine.links().size()); ++link)
     all.push_back(traffic.on_link(link).value);
+  for (GroupId group = 0; group < names.groups().size(); ++group) all.push_back(traffic.of_group(group).value);
   for (const char* resource : {"compute", "memory", "own", "out", "latency", kOwnLimit}) {
     const auto sums = path.by_resource();
     const auto at = sums.find(resource);

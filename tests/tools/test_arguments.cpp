@@ -37,6 +37,16 @@ TEST_CASE("a flag whose value is no number is refused, and the error names the f
   check_refused("teach pipeline --stages=",
                 "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
   check_refused("teach zero --ranks 2.5", "--ranks 2.5: a whole number expected");
+  check_refused("bench all_reduce --on dgx-h100 --gpus 0", "--gpus 0: dgx-h100 has 8 GPUs; expected 1 to 8");
+  check_refused("task 3 --check gpt2-one-a10",
+                "gpt2-one-a10: no such file, and no scenario of that name comes with the program; did you mean "
+                "\"gpt2-one-a100\"?");
+  const std::string learn_error = TopoFolder().trainyard("learn gpt2-xl-ddp-dgx-a100").err;
+  CHECK(learn_error.find("gpt2-xl-ddp-dgx-a100.yaml:") != std::string::npos);
+  CHECK(learn_error.find(": no section `learn`; see") != std::string::npos);
+  check_refused("size --model gpt2 --tokens 1B --gpus 8 --days 0", "--days 0: a number above 0 expected, such as 30");
+  check_refused("topo design --hosts 10 --ports 1",
+                "design: 10 hosts are too many for switches of 1 port in up to 3 levels; the most is 1");
   check_refused("bench all_reduce --on dgx-h100 --gpus 99999999999", "--gpus 99999999999: a whole number expected");
   check_refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");
 }

@@ -76,7 +76,18 @@ TEST_CASE("validate horovod prints its four predictions, and writes their errors
   shell.check_refused(
       "validate seeds",
       "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, memory, "
-      "plans, mlperf, published, dataparallel, horovod, post-training, packets, engines");
+      "plans, mlperf, published, dataparallel, horovod, post-training, packets, engines, training-2026, mlperf-v6, "
+      "outside-the-fit, schedules");
+  // The help and the error name every folder with measured runs.
+  const std::string help = shell.trainyard("validate --help").out, error = shell.trainyard("validate seeds").err;
+  const std::string summary = help.substr(0, help.find("Usage:"));
+  for (const auto& folder : std::filesystem::directory_iterator(TRAINYARD_SOURCE_DIR "/scenarios/measured")) {
+    const std::string name = folder.path().filename();
+    if (!folder.is_directory() || name == "tables") continue;
+    CAPTURE(name);
+    CHECK(error.find(" " + name) != std::string::npos);
+    CHECK(summary.find(name) != std::string::npos);
+  }
 }
 
 }  // namespace tools_test_validate_dataparallel

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -85,6 +85,41 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
   CHECK_THAT(page, Contains(fmt::format("The mean difference is {:.1f} points of MFU", mean)));
   CHECK_THAT(file_text(root / "README.md"),
              Contains(fmt::format("{:.1f} points of MFU on average, {:.1f} at worst", mean, worst)));
+  CHECK_THAT(file_text(root / "README.md"), Contains("seven published runs"));
+  // The verdicts on memory are those of `run`.
+  const std::string table = shell.trainyard("validate published").out;
+  std::string at_risk;
+  for (const json& run : all.at("runs")) {
+    const std::string id = run.at("id");
+    CAPTURE(id);
+    const Result result = simulate(read_scenario(root / "scenarios/published" / (id + ".yaml"), {}));
+    CHECK(run.at("fits_in_words") == result.fits_in_words());
+    const std::size_t row = table.find("\n" + id);
+    REQUIRE(row != std::string::npos);
+    const std::string line = table.substr(row + 1, table.find('\n', row + 1) - row - 1);
+    const std::string verdict = result.fits_in_words();
+    CHECK((line.find("AT RISK") != std::string::npos) == (verdict == "at risk"));
+    CHECK((line.find("DOES NOT FIT") != std::string::npos) == (verdict == "no"));
+    if (verdict == "at risk") at_risk += id + " ";
+  }
+  CHECK(at_risk.find("llama31-405b-8k-8192") != std::string::npos);
+  // The shipped scenario of the same run says which step is of which software.
+  const std::filesystem::path shipped = root / "scenarios/llama3-405b-16k-h100.yaml";
+  const Result core = simulate(read_scenario(shipped, {}));
+  const double own = simulate(read_scenario(shipped, {{"software", "meta-llama3"}})).step_time.value;
+  CHECK(own ==
+        Approx(simulate(read_scenario(root / "scenarios/published/llama31-405b-8k-16384.yaml", {})).step_time.value));
+  double rates = 0;
+  for (const json& run : all.at("runs"))
+    if (run.at("id") == "llama31-405b-8k-16384")
+      rates = run.at("predicted_rate").get<double>() / run.at("published_rate").get<double>();
+  std::string header = file_text(shipped).substr(0, 1400);
+  for (std::size_t at = 0; (at = header.find("\n# ", at)) != std::string::npos;) header.replace(at, 3, " ");
+  CHECK_THAT(header,
+             Contains(fmt::format("whose step takes {:.2f} s: {:.0f} TFLOP/s a GPU", core.step_time.value,
+                                  core.tflops_per_gpu)) &&
+                 Contains(fmt::format("TFLOP/s, a step of {:.2f} s, are of Meta's own software", own * rates)) &&
+                 Contains(fmt::format("`--set software=meta-llama3` takes {:.2f} s", own)));
   const std::string words = fmt::format("off by {:.1f} points of MFU on average", mean);
   int stated = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(root / "scenarios/tasks"))

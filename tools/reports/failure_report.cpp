@@ -109,9 +109,14 @@ std::string failure_lines(const FailureResult& study) {
   if (study.without_engines.value > 0)
     text += fmt::format(" · waiting for engines {}", share(study.without_engines.value));
   text += "\n";
+  // Counts have the same last digit. Only a mean below 0.05 has more digits.
+  const auto mean_count = [&study](double count) {
+    if (study.runs == 1 || count >= 999.95) return fmt::format("{:.0f}", count);
+    return count < 0.05 ? fmt::format("{:.1g}", count) : fmt::format("{:.1f}", count);
+  };
   std::vector<std::string> kinds;
-  for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
-  text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
+  for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{} × {}", mean_count(count), kind));
+  text += report_label("failures") + mean_count(study.failures);
   if (study.failures > 0)
     text +=
         fmt::format(", one every {}{}", time(study.end.value / study.failures), study.runs > 1 ? " on average" : "");

@@ -28,7 +28,10 @@ std::string knee_text(const AxisLimit& axis) {
                        axis.most == axis.points.back().gpus && axis.end.empty() ? "are the fastest that were simulated"
                                                                                 : "are the most that help",
                        most.rate / first.rate, percent(most.efficiency));
-  if (axis.half < axis.most)
+  if (axis.half < axis.most && axis.half == 1)
+    text += fmt::format("; already {} give less than half of their ideal gain, compared with one",
+                        counted_noun(axis.points[1].gpus, "GPU"));
+  else if (axis.half < axis.most)
     text += fmt::format("; beyond {} (efficiency {}), more GPUs give less than half of their ideal gain", axis.half,
                         percent(half.efficiency));
   return text + "\n";

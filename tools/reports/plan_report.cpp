@@ -178,12 +178,10 @@ std::string flatness_line(const PlanAnswer& a) {
   std::vector<std::string> words;
   for (const PlanAnswer::Flatness& f : a.flatness)
     words.push_back(fmt::format(
-        "within {:.0f} %{}: {}{}{}", f.share * 100, words.empty() ? " of the best step" : "", plan_count(f.at_least),
-        !words.empty()    ? ""
-        : f.at_least == 1 ? " simulated plan"
-                          : " simulated plans",
-        f.at_most > f.at_least ? fmt::format(" and at most {}{}", plan_count(f.at_most - f.at_least),
-                                             words.empty() ? " of the dropped, by their lower bounds" : "")
+        "within {:.0f} %{}: {} simulated plan{}{}", f.share * 100, words.empty() ? " of the best step" : "",
+        plan_count(f.at_least), f.at_least == 1 ? "" : "s",
+        f.at_most > f.at_least ? fmt::format(" and at most {} of the dropped{}", plan_count(f.at_most - f.at_least),
+                                             words.empty() ? ", by their lower bounds" : "")
                                : ""));
   return words.empty() ? "" : wrapped(report_label("close"), words, ";");
 }

@@ -232,13 +232,10 @@ std::string on_device(const Result& r) {
 }
 
 std::string memory(const Result& r, const TrainingPlan& plan) {
-  std::string text = fmt::format(
-      "{}{} of {} GiB a GPU: {}\n{}{}parameters {} │ gradients {} │ optimizer {} │ activations {} │ buffers {}"
-      "   (GiB{})",
-      report_label("memory"), gib(r.memory.peak.value), gib(r.memory.capacity.value), verdict(r), on_device(r),
-      report_label(""), gib(r.memory.parameters.value), gib(r.memory.gradients.value), gib(r.memory.optimizer.value),
-      gib(r.memory.activations.value), gib(r.memory.buffers.value),
-      r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
+  std::string text =
+      fmt::format("{}{} of {} GiB a GPU: {}\n{}{}{}   (GiB{})", report_label("memory"), gib(r.memory.peak.value),
+                  gib(r.memory.capacity.value), verdict(r), on_device(r), report_label(""), parts_of_peak(r),
+                  r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
   text += "\n" + host_memory(r) + stage_table(r, &plan);
   if (r.capacity) text += capacity_line(*r.capacity);
   text += changes(r);

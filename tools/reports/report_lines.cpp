@@ -43,6 +43,19 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
   return rounded;
 }
 
+std::string parts_of_peak(const Result& r) {
+  const std::vector<double> parts{r.memory.parameters.value, r.memory.gradients.value, r.memory.optimizer.value,
+                                  r.memory.activations.value, r.memory.buffers.value};
+  const bool small = std::ranges::any_of(parts, [](double part) { return part > 0 && part < 0.095 * (1U << 30); });
+  const int digits = small ? 2 : 1;
+  const std::vector<double> rounded = rounded_parts(parts, (1U << 30) * std::pow(10.0, -digits));
+  std::string text;
+  const char* const names[] = {"parameters", "gradients", "optimizer", "activations", "buffers"};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    text += fmt::format("{}{} {:.{}f}", i == 0 ? "" : " │ ", names[i], rounded[i] / (1U << 30), digits);
+  return text;
+}
+
 std::string part_of(const Result& r, double seconds) { return part_unit(r).number(seconds); }
 
 std::string thousands(double v) {

@@ -21,6 +21,9 @@ struct PartUnit {
 PartUnit part_unit(const Result&);
 /// Rounds parts to multiples of `unit` that sum to the rounded sum of the parts: the largest remainders are rounded up.
 std::vector<double> rounded_parts(const std::vector<double>& parts, double unit);
+/// The parts of the memory of the fullest rank, in GiB, which sum to its peak as printed. Parts below a tenth of a GiB
+/// give all parts two digits.
+std::string parts_of_peak(const Result&);
 std::string part_of(const Result&, double seconds);
 /// A number with at least three digits and separators: "4.25", "16,384".
 std::string thousands(double);

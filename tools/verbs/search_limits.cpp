@@ -23,7 +23,8 @@ double parse_amount(const std::string& flag, std::string text, double fallback) 
   } catch (const UserError&) {
   }
   if (!(value > 0) || !std::isfinite(value))
-    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, flag_text));
+    throw UserError(fmt::format("{} {}: a number above 0 expected, such as {}", flag, flag_text,
+                                flag == "--tokens" ? "300B or 1.5e13" : "30"));
   return value;
 }
 

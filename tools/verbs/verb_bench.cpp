@@ -84,7 +84,8 @@ struct Flags {
   std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus, mode;
   std::string first = "8", last, compare, json, fold, nccl_version, launch;
   std::string factor = "2", transport, port_buffer;
-  int gpus = 0, channels = 0, root = 0;
+  std::string gpus;
+  int channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
   TopoMachineArguments machine_arguments;
   Arguments arguments{
@@ -206,13 +207,25 @@ TransportKind bench_transport(const std::string& name, const BenchOptions& o, co
   return transport;
 }
 
+/// Reads the number of ranks: 1 to `all`.
+int read_gpus(const std::string& text, int all, const std::string& machine) {
+  std::int64_t gpus = 0;
+  try {
+    gpus = parse_integer(text);
+  } catch (const UserError&) {
+    throw UserError(fmt::format("--gpus {}: a whole number expected", text));
+  }
+  if (gpus < 1 || gpus > all)
+    throw UserError(
+        fmt::format("--gpus {}: {} has {}; expected 1 to {}", gpus, machine, counted_noun(all, "GPU"), all));
+  return static_cast<int>(gpus);
+}
+
 BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTable& table) {
   BenchOptions o;
   o.operation = parse_operation(flags.operation);
   const int all = machine.cluster.gpus();
-  o.ranks = flags.gpus == 0 ? all : flags.gpus;
-  if (o.ranks < 1 || o.ranks > all)
-    throw UserError(fmt::format("--gpus {}: {} has {}", o.ranks, machine.name, counted_noun(all, "GPU")));
+  o.ranks = flags.gpus.empty() ? all : read_gpus(flags.gpus, all, machine.name);
   if (!flags.groups.empty()) {
     o.groups = read_groups(flags.groups, all);
     o.ranks = static_cast<int>(o.groups.front().size());

@@ -90,7 +90,8 @@ ClosDesign design_clos(const ClosRequest& request) {
   }
   if (best) return *best;
   throw UserError(fmt::format(
-      "design: {} hosts are too many for switches of {} ports{}{}; the most is {}", request.hosts, request.ports,
+      "design: {} hosts are too many for switches of {}{}{}; the most is {}", request.hosts,
+      counted_noun(request.ports, "port"),
       request.levels == 0 ? " in up to 3 levels" : fmt::format(" in {}", counted_noun(request.levels, "level")),
       request.oversubscription > 1 ? fmt::format(" at {}:1", exact(request.oversubscription)) : "", most));
 }

@@ -103,8 +103,8 @@ void finish_heads(Fields& f, TransformerConfig& c, const char* heads_key) {
   if (c.head_dim != 0) return;
   if (c.hidden_size % c.num_attention_heads != 0)
     fail(f.place_of(heads_key),
-         fmt::format("{}: hidden size {} is not a multiple of {} attention heads; nearest: {}", f.what(), c.hidden_size,
-                     c.num_attention_heads, nearest_multiples(c.num_attention_heads, c.hidden_size)));
+         fmt::format("{}: hidden size {} is not a multiple of {} attention heads; nearest: {} heads", f.what(),
+                     c.hidden_size, c.num_attention_heads, nearest_divisors(c.hidden_size, c.num_attention_heads)));
   c.head_dim = c.hidden_size / c.num_attention_heads;
 }
 

@@ -74,19 +74,19 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
       refuse(c, "context",
              ranks + "scans give each rank a part of the " + text_of(c.scan.heads / s.tensor) +
                  " heads that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
-                 nearest_divisors(c.scan.heads / s.tensor, s.context) + " ranks");
+                 nearest_ranks(c.scan.heads / s.tensor, s.context));
     if (c.has_layer(layer_letters::kScan) && s.splits_context())
       refuse(
           c, "context",
           ranks + "with scans, exchanges of two kinds are not modelled; expected ring or all-to-all, without ulysses");
     for (const auto& [heads, what] :
-         {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
+         {std::pair{c.num_attention_heads, "attention head"}, std::pair{c.num_key_value_heads, "key-value head"}})
       if (heads / s.tensor % s.head_ranks() != 0)
         refuse(c, "context",
                ranks + "all-to-all" + (ring ? " among " + text_of(s.head_ranks()) : std::string()) +
-                   " gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
-                   " that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
-                   nearest_divisors(heads / s.tensor, s.head_ranks()) + " ranks");
+                   " gives each rank a part of the " + counted_noun(heads / s.tensor, what) +
+                   " that a rank of the tensor axis has: their number must be a multiple of the ranks; nearest: " +
+                   nearest_ranks(heads / s.tensor, s.head_ranks()));
     if (ring && !options.flash_attention)
       refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all-to-all");
     if (ring && c.sliding_window > 0)

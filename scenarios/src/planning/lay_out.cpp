@@ -191,7 +191,11 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
 void add_weight_versions(TrainingPlan& plan, const Scenario& s) {
   if (plan.flushes) return;
   const auto refuse = [&s](const char* why) {
-    fail(s.plan.schedule_place, fmt::format("plan.pipeline.flush: false is not modelled with {}; expected true", why));
+    const Node* place = &s.document;
+    for (const char* key : {"plan", "pipeline", "flush"})
+      if (place && place->kind == Node::Kind::map) place = place->find(key);
+    fail(place ? place->place : s.plan.schedule_place,
+         fmt::format("plan.pipeline.flush: false is not modelled with {}; expected true", why));
   };
   if (plan.zero != ZeroStage::none) refuse("ZeRO");
   if (plan.tied) refuse("a weight that the first and the last stage share");

@@ -97,7 +97,17 @@ void require_whole_model(const FrameworkMode& mode, const Node& plan) {
   }
 }
 
+/// Gives a stack of which only single keys were set (`--set software.KEY=…`) its base: the stack that has them.
+void complete_software(Node& scenario, const std::string& stack) {
+  Node* software = scenario.find("software");
+  if (!software || software->kind != Node::Kind::map || software->find("base")) return;
+  const std::string place = software->place.text();
+  if (place.starts_with("--set software."))
+    software->fields.insert(software->fields.begin(), {"base", Node::scalar_node(stack, software->place)});
+}
+
 void apply_software(const FrameworkMode& mode, Node& scenario, const Place& place) {
+  complete_software(scenario, mode.stack.empty() ? "plain" : mode.stack);
   const Node* software = scenario.find("software");
   if (!software) {
     if (!mode.stack.empty()) scenario.fields.emplace_back("software", Node::scalar_node(mode.stack, place));
@@ -207,9 +217,11 @@ const FrameworkMode& find_framework_mode(const std::string& name, const Place& w
 
 const FrameworkMode* apply_framework_mode(Node& scenario) {
   Node* plan = scenario.find("plan");
-  if (!plan || plan->kind != Node::Kind::map) return nullptr;
-  const Node* strategy = plan->find("strategy");
-  if (!strategy || strategy->kind == Node::Kind::null) return nullptr;
+  const Node* strategy = plan && plan->kind == Node::Kind::map ? plan->find("strategy") : nullptr;
+  if (!strategy || strategy->kind == Node::Kind::null) {
+    complete_software(scenario, "plain");
+    return nullptr;
+  }
   const Place place = strategy->place;
   if (strategy->kind != Node::Kind::scalar) fail(place, "plan.strategy: a name expected (trainyard list strategies)");
   const FrameworkMode& mode = find_framework_mode(strategy->scalar, place);
@@ -227,11 +239,14 @@ std::vector<std::string> schedules_of_mode(const std::string& name) {
   return names;
 }
 
-void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {
+void require_schedule(const FrameworkMode& mode, const PlanChoice& plan, bool names_software) {
   if (plan.mesh.pipeline == 1 || std::ranges::find(mode.schedules, plan.schedule) != mode.schedules.end()) return;
+  // Without a strategy the stack is plain, unless the scenario names one.
+  const std::string keeps_software =
+      mode.stack.empty() || names_software ? "" : fmt::format(" --set software={}", mode.stack);
   fail(plan.schedule_place, fmt::format("plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; without "
-                                        "plan.strategy every schedule can be used",
-                                        plan.schedule, mode.name, fmt::join(mode.schedules, ", ")));
+                                        "plan.strategy every schedule can be used (--set plan.strategy=null{})",
+                                        plan.schedule, mode.name, fmt::join(mode.schedules, ", "), keeps_software));
 }
 
 void require_mode_fits(const FrameworkMode& mode, const ClusterSpec& cluster, int ranks, const Place& where) {

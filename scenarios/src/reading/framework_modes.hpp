@@ -43,7 +43,7 @@ const FrameworkMode* apply_framework_mode(Node& scenario);
 std::vector<std::string> schedules_of_mode(const std::string& name);
 
 /// Throws UserError for a pipeline schedule that the mode does not have.
-void require_schedule(const FrameworkMode&, const PlanChoice&);
+void require_schedule(const FrameworkMode&, const PlanChoice&, bool names_software);
 
 /// Throws UserError at `where` if the mode does not run on these devices, or not on as many nodes as the ranks use.
 void require_mode_fits(const FrameworkMode&, const ClusterSpec&, int ranks, const Place& where);

@@ -69,6 +69,19 @@ void split_experts_by_default(PlanChoice& choice) {
   mesh.expert_tensor = choice.sharding.expert_tensor = split;
 }
 
+/// Names the degrees of parallelism with which the ranks divide the GPUs: "they divide with tensor 2 or 4, or with
+/// pipeline 2 or 7".
+std::string nearest_degrees(const Mesh& mesh, std::int64_t gpus) {
+  const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline;
+  std::vector<std::string> words;
+  for (const auto& [axis, degree] :
+       {std::pair{"tensor", mesh.tensor}, {"context", mesh.context}, {"pipeline", mesh.pipeline}})
+    if (degree > 1 && gpus % (others / degree) == 0)
+      words.push_back(fmt::format("with {} {}", axis, nearest_divisors(gpus / (others / degree), degree)));
+  if (words.empty()) return fmt::format("{} divide them", nearest_ranks(gpus, others));
+  return "they divide " + fmt::format("{}", fmt::join(words, ", or "));
+}
+
 /// Counts the data ranks: as many as the plan says, or as many as there are GPUs for.
 void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
   Mesh& mesh = choice.mesh;
@@ -85,10 +98,10 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   }
   if (!has_size && gpus % others != 0)
     fail(choice.place,
-         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; "
-                     "nearest: {} ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed",
-                     mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
-                     nearest_divisors(gpus, others)));
+         fmt::format(
+             "plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; {}; or "
+             "set plan.data_parallel.size, and plan.idle_devices: allowed",
+             mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"), nearest_degrees(mesh, gpus)));
   const std::int64_t data = fields.integer(
       {"size", "Number of replicas, for example 8. Default: all devices, divided by the ranks of the other axes."}, 1,
       choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
@@ -110,9 +123,9 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   if (folded > 0 && stage % folded != 0)
     fail(choice.place,
          fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context {} x data {} = "
-                     "{}: the experts of a stage are spread over its ranks; nearest: {} ranks",
+                     "{}: the experts of a stage are spread over its ranks; nearest: {}",
                      mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
-                     nearest_divisors(stage, folded)));
+                     nearest_ranks(stage, folded)));
   if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
     fail(choice.place, fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread "
                                    "over ranks that hold other samples or tokens; nearest: {}",

@@ -339,7 +339,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.plan.inference =
       plan.choice({"mode", "Passes that a step has: training (forward and backward), or inference (forward only)."},
                   {"training", "inference"}, "training") == "inference";
-  if (mode) require_schedule(*mode, s.plan);
+  if (mode) require_schedule(*mode, s.plan, s.document.find("software") != nullptr);
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
   split_batch(s, plan, post_training.get());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 namespace trainyard {
 namespace {
@@ -15,6 +16,23 @@ double count_of(Fields& fields, Key key, double most = kMostCounted) {
   const double count = fields.number(key, 1, most);
   if (count != std::floor(count)) fields.refuse(key, fmt::format("{} is no whole number", count));
   return count;
+}
+
+/// Writes a number of tokens with a suffix, such as 300B or 15T, in digits.
+void expand_suffix(Node& node) {
+  Node* tokens = node.find("tokens");
+  if (!tokens || tokens->kind != Node::Kind::scalar || tokens->scalar.empty()) return;
+  constexpr std::pair<char, double> suffixes[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
+  for (const auto& [letter, factor] : suffixes) {
+    if (tokens->scalar.back() != letter) continue;
+    try {
+      tokens->scalar =
+          fmt::format("{:.0f}", parse_number(tokens->scalar.substr(0, tokens->scalar.size() - 1)) * factor);
+    } catch (const UserError&) {
+      return;  // the reader of the number refuses the text
+    }
+    return;
+  }
 }
 
 [[noreturn]] void wrong_keys(const Fields& fields) {
@@ -125,8 +143,10 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
 
 }  // namespace
 
-TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,
+TrainingLength read_training_length(const Node& stated, double step_samples, double sample_tokens,
                                     const Catalog& catalog) {
+  Node node = stated;
+  expand_suffix(node);
   Fields fields(node, "plan.training");
   const bool
       steps = fields.has(

@@ -280,9 +280,10 @@ class ParameterServers : public Mechanism {
       kind += fmt::format(", which keep the {} of gradients", rule);
     if (integer("copies") > 1) kind += fmt::format(", each key on {}", integer("copies"));
     const std::int64_t servers = integer("servers");
-    Report report{"servers",
-                  {fmt::format("{} workers, {}, {}; a worker waits for: {}   ({})", integer("workers"),
-                               counted_noun(servers, "server"), kind, fmt::join(waits, " │ "), unit)}};
+    Report report{
+        "servers",
+        {fmt::format("{} workers, {}, {}; a worker waits for: {}   ({}, mean over the workers)", integer("workers"),
+                     counted_noun(servers, "server"), kind, fmt::join(waits, " │ "), unit)}};
     std::vector<std::string> stages;
     if (f.contains("stages"))
       for (const NamedTime& stage : figure<std::vector<NamedTime>>(f, "stages"))

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
@@ -207,7 +208,7 @@ std::string verdict_text(const Task& task, const TaskVerdict& verdict) {
 }
 
 int check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
-  const TaskVerdict verdict = judge_task(task, flags.check);
+  const TaskVerdict verdict = judge_task(task, scenario_file(flags.check));
   write_json(flags.json, verdict_json(task, verdict));
   if (flags.json != "-") write_atomically("-", verdict_text(task, verdict));
   if (!verdict.is_solved()) return kFailsLimit;

@@ -21,6 +21,14 @@ double points_of_mfu(const RunPrediction& run) {
   return (predicted - published) * 100;
 }
 
+/// The verdict on the memory of a run that may not fit, in the words of `run`.
+std::string memory_verdict(const RunPrediction& run) {
+  if (run.fits_in_words == "yes") return "";
+  if (run.fits_in_words == "no") return "; DOES NOT FIT";
+  return fmt::format("; AT RISK, {} out of memory with a probability of {:.0f} %", run.fits ? "may run" : "likely runs",
+                     run.risk * 100);
+}
+
 std::vector<std::string> published_row(const RunPrediction& run) {
   if (!run.refused.empty()) return {run.id, "", "", "refused", "", "", "", "", "", ""};
   const auto share = [](double mfu) { return fmt::format("{:.1f} %", mfu * 100); };
@@ -38,7 +46,7 @@ std::vector<std::string> published_row(const RunPrediction& run) {
           fmt::format("{:+.1f}", points_of_mfu(run)),
           share(run.mfu),
           share(run.mfu_with_attention),
-          (counted.empty() ? "tokens" : counted) + (run.fits ? "" : "; DOES NOT FIT")};
+          (counted.empty() ? "tokens" : counted) + memory_verdict(run)};
 }
 
 nlohmann::ordered_json published_json(const RunPrediction& run) {
@@ -57,7 +65,8 @@ nlohmann::ordered_json published_json(const RunPrediction& run) {
             {"error_points", points_of_mfu(run)},
             {"mfu", run.mfu},
             {"mfu_with_attention", run.mfu_with_attention},
-            {"fits", run.fits}});
+            {"fits", run.fits},
+            {"fits_in_words", run.fits_in_words}});
   return j;
 }
 

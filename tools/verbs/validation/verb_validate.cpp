@@ -25,6 +25,9 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"packets", validate_packets},
     {"engines", validate_engines}};
 
+/// The other folders of scenarios/measured: families of measured runs.
+constexpr const char* kFolders[] = {"training-2026", "mlperf-v6", "outside-the-fit", "schedules"};
+
 /// Returns true if the set is a folder of scenarios/measured.
 bool is_shipped(const std::string& set) {
   return set.find('/') == std::string::npos && !shipped_yaml_files("scenarios/measured/" + set).empty();
@@ -33,9 +36,10 @@ bool is_shipped(const std::string& set) {
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "validate",
-      "Compares the simulator with measurements. Sets: collectives, kernels, training, coverage, anchors, memory, "
-      "plans, mlperf, published, dataparallel, horovod, post-training. Compares it also with TCP packet by packet "
-      "(packets) and with SimGrid's own communications (engines).",
+      "Compares the simulator with measurements. Sets: collectives, kernels, training, training-2026, coverage, "
+      "anchors, "
+      "memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, published, dataparallel, horovod, post-training. "
+      "Compares it also with TCP packet by packet (packets) and with SimGrid's own communications (engines).",
       "validate training --points --json -");
   ValidationRequest request;
   arguments.positional(
@@ -88,8 +92,10 @@ int validate_verb(const std::vector<std::string>& words) {
   for (const auto& [name, compare] : kComparisons) names.push_back(name);
   const std::string& set = request.set;
   const auto found = std::ranges::find(names, set);
-  if (found == names.end() && !set.ends_with(".yaml") && !is_shipped(set))
+  if (found == names.end() && !set.ends_with(".yaml") && !is_shipped(set)) {
+    for (const char* folder : kFolders) names.emplace_back(folder);
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, names)));
+  }
   if (set != "anchors" && request.first) throw UserError("--first: only with validate anchors");
   if (set != "horovod" && request.fit) throw UserError("--fit: only with validate horovod");
   const bool other_runs = found == names.end(), runs = set == "training" || set == "mlperf" || other_runs;

@@ -57,6 +57,8 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.mfu = result.mfu;
   run.mfu_with_attention = result.mfu_with_attention;
   run.fits = result.fits;
+  run.fits_in_words = result.fits_in_words();
+  run.risk = result.risk;
   read_figures(family, row, result, run);
   return run;
 }

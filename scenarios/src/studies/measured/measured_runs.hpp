@@ -23,10 +23,12 @@ struct RunPrediction {
   std::vector<std::pair<double, double>> figures;
   bool calibrates = false;  ///< a constant is calibrated with this run
   int devices = 1;
-  FlopsPerSecond peak;  ///< peak of a device in the plan's precision
-  double tokens = 1;    ///< tokens of a step; if samples have no tokens, samples of a step
-  double samples = 0;   ///< samples per step and device
-  bool fits = true;     ///< the predicted run fits into memory, as the measured one did
+  FlopsPerSecond peak;               ///< peak of a device in the plan's precision
+  double tokens = 1;                 ///< tokens of a step; if samples have no tokens, samples of a step
+  double samples = 0;                ///< samples per step and device
+  bool fits = true;                  ///< the predicted run fits into memory, as the measured one did
+  std::string fits_in_words{"yes"};  ///< "yes", "at risk" or "no" (`Result::fits_in_words`)
+  double risk = 0;                   ///< probability with which the predicted run runs out of memory
   /// Index in the family of the run to which this run's efficiency is relative; its own index: there is none.
   std::size_t scaled_from = 0;
   std::string refused;  ///< why the simulator refuses the run; empty: it predicts it

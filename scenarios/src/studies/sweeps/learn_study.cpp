@@ -257,9 +257,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
     v.overrides = appended_overrides(q.overrides, point);
     try {
       const Scenario s = read_scenario(q.scenario, v.overrides);
-      if (!s.learn.is_used())
-        throw UserError(
-            fmt::format("{}: no section `learn`; see scenarios/learn-async-vs-sync.yaml", q.scenario.string()));
+      if (!s.learn.is_used()) fail(s.document.place, "no section `learn`; see scenarios/learn-async-vs-sync.yaml");
       study.has_target |= s.learn.has_target();
       for (int seed = 0; seed < q.seeds; ++seed) jobs.push_back({i, s.learn.seed + static_cast<std::uint64_t>(seed)});
     } catch (const UserError& e) {
