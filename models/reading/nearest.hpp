@@ -8,7 +8,7 @@ namespace trainyard {
 
 /// The divisors of `dividend` nearest to `number`. Both arguments are at least 1.
 std::string nearest_divisors(std::int64_t dividend, std::int64_t number);
-/// The same with its noun: "1 rank", "4 or 8 ranks".
+/// The divisors nearest to `number` with their noun: "1 rank", "4 or 8 ranks".
 std::string nearest_ranks(std::int64_t dividend, std::int64_t number);
 /// The multiples of `unit`, above 0, nearest to `number`. `unit` is at least 1, `number` at least 0.
 std::string nearest_multiples(std::int64_t unit, std::int64_t number);

@@ -33,9 +33,9 @@ struct alignas(64) StreamState {
   Bytes bytes;                     // for a message that has ended
   Picoseconds latency;
   std::uint32_t latencies = 1;  // number of messages whose latencies it sums
-  double remaining = 0;  // s, of its undisturbed duration
-  double speed = 0;      // 0: not set yet
-  double since = 0;      // s, time at which `remaining` and `speed` were set
+  double remaining = 0;         // s, of its undisturbed duration
+  double speed = 0;             // 0: not set yet
+  double since = 0;             // s, time at which `remaining` and `speed` were set
   TimerId timer;
   std::unique_ptr<OpQueue> behind;  // operations after the head
   const Op* series = nullptr;       // the series that the head is a part of

@@ -54,7 +54,7 @@ class Quotient {
 
  private:
   std::unordered_map<std::uint64_t, Route> routes_;
-  std::set<std::string> names_;  // of routes, which may outlive the machine that was folded
+  std::set<std::string> names_;             // the names of routes, which may outlive the folded machine
   std::deque<std::vector<LinkUse>> links_;  // referred to by routes
   std::deque<std::vector<Leg>> legs_;
   std::deque<GroupFlow> flows_;                     // indexed by class of groups

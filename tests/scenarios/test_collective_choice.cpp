@@ -88,7 +88,7 @@ TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[col
         place +
             "all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take fidelity messages");
   CHECK(error_of("{algorithm: torus-2d, torus: [3, 5]}") ==
-        place + "plan.data_parallel.all_reduce.torus: 3 x 5 is not 16 ranks");
+        "--set plan.data_parallel.all_reduce.torus: 3 x 5 is not 16 ranks");
   CHECK(error_of("rign") == place + "unknown all-reduce algorithm \"rign\"; did you mean \"ring\"?");
 }
 

@@ -47,7 +47,8 @@ TEST_CASE("a flag whose value is no number is refused, and the error names the f
   check_refused("size --model gpt2 --tokens 1B --gpus 8 --days 0", "--days 0: a number above 0 expected, such as 30");
   check_refused("topo design --hosts 10 --ports 1",
                 "design: 10 hosts are too many for switches of 1 port in up to 3 levels; the most is 1");
-  check_refused("bench all_reduce --on dgx-h100 --gpus 99999999999", "--gpus 99999999999: a whole number expected");
+  check_refused("bench all_reduce --on dgx-h100 --gpus 99999999999",
+                "--gpus 99999999999: dgx-h100 has 8 GPUs; expected 1 to 8");
   check_refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");
 }
 

@@ -263,8 +263,8 @@ TEST_CASE("bench refuses bad arguments", "[bench]") {
   shell.refused("all_redcue --on dgx-a100",
                 "unknown collective operation \"all_redcue\"; did you mean \"all-reduce\"?");
   shell.refused("all_reduce", "trainyard bench: on which machine? --on NODE or SCENARIO expected");
-  shell.refused("all_reduce --on dgx-a100 --gpus 9", "--gpus 9: dgx-a100 has 8 GPUs");
-  shell.refused("all_reduce --on dgx-a100 --gpus -1", "--gpus -1: dgx-a100 has 8 GPUs");
+  shell.refused("all_reduce --on dgx-a100 --gpus 9", "--gpus 9: dgx-a100 has 8 GPUs; expected 1 to 8");
+  shell.refused("all_reduce --on dgx-a100 --gpus -1", "--gpus -1: dgx-a100 has 8 GPUs; expected 1 to 8");
   shell.refused("all_reduce --on dgx-a100 -b 8 -f 1", "-f 1: the factor from one size to the next must be above 1");
   shell.refused("all_reduce --on dgx-a100 -b 8X",
                 "-b 8X: expected a size in the form of nccl-tests: 8, 4K, 128M, 8G (powers of 1,024)");

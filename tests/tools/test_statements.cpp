@@ -134,7 +134,8 @@ TEST_CASE("twice a resource saves at most half of its share of the critical path
            "trillion-800xv100 --set \"cluster.hca.rate=200 Gbit/s\"", "zero-stages --set \"cluster.pcie.rate=5 GB/s\"",
            "mixtral-ep8 --set \"cluster.hca.rate=400 Gbit/s\" --set \"cluster.pcie.rate=10 GB/s\"",
            "gpt2-ddp-t4-servers --set \"cluster.pcie.rate=2 GB/s\"",
-           "ddp-100k --set cluster.nodes=128 --set plan.global_batch_size=4096 --set plan.data_parallel.bucket=25MB --set "
+           "ddp-100k --set cluster.nodes=128 --set plan.global_batch_size=4096 --set plan.data_parallel.bucket=25MB "
+           "--set "
            "plan.data_parallel.all_reduce.fidelity=flows"}) {
     CAPTURE(words);
     const TopoAnswer answer = shell.trainyard("run " + words + " --json -");
