@@ -5,9 +5,9 @@
 
 namespace trainyard {
 
-Seconds WeightTransfer::time(Bytes policy, int gpus) const {
+Seconds WeightTransfer::time(Bytes policy, int gpus, Seconds network) const {
   const double doublings = std::log2(static_cast<double>(std::max(gpus, doubled_from)) / doubled_from);
-  return start + policy / rate + per_doubling * doublings;
+  return start + std::max(policy / rate, network) + per_doubling * doublings;
 }
 
 Seconds LoopController::pass_time(double tokens, int ranks) const {

@@ -7,8 +7,8 @@
 
 namespace trainyard {
 
-/// The transfer of new weights from the training to the engines: an entry of models/catalog/weight-transfers. It is a figure
-/// of the software and not of the links: measured stacks differ by a factor of 20 on the same network.
+/// The transfer of new weights from the training to the engines: an entry of models/catalog/weight-transfers. Its rate
+/// is a figure of the software: measured stacks differ by a factor of 20 on the same network. A slow network bounds it.
 struct WeightTransfer {
   std::string name;
   Seconds start;
@@ -17,7 +17,8 @@ struct WeightTransfer {
   int doubled_from = 1;
   Sources sources;
 
-  Seconds time(Bytes policy, int gpus) const;
+  /// `network`: time that the network takes at least for these bytes. The slower one of software and network counts.
+  Seconds time(Bytes policy, int gpus, Seconds network = {}) const;
 };
 
 /// Reads and checks an entry. Throws UserError with the place.

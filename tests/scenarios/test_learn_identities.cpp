@@ -4,6 +4,7 @@
 
 #include "strategies/compression/compressor.hpp"
 #include "tests/scenarios/learned.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_learn_identities {
 
@@ -39,6 +40,22 @@ constexpr double kExact = 1e-10;
 constexpr double kFp32 = 1e-5;  // numbers are sent in fp32
 
 }  // namespace
+
+TEST_CASE("every optimizer learns, or is refused with one that does", "[learn][errors]") {
+  for (const Optimizer& optimizer : optimizers()) {
+    CAPTURE(optimizer.name);
+    Learned training;
+    training.optimizer = optimizer.name;
+    training.learn += ", learning_rate: 0.001";
+    const std::string error = user_error([&] { training.run(); });
+    if (error.empty()) continue;
+    CHECK_THAT(error, Catch::Matchers::Contains("learn does not compute the numbers of " + optimizer.name));
+    const std::string from = "nearest: \"";
+    const std::size_t begin = error.find(from) + from.size();
+    training.optimizer = error.substr(begin, error.find('"', begin) - begin);
+    CHECK(user_error([&] { training.scenario(); }).empty());
+  }
+}
 
 TEST_CASE("a compressor that sends everything learns what plain gradients learn", "[learn]") {
   struct WholeSetting {

@@ -192,6 +192,42 @@ TEST_CASE("faster memory, fewer passes and shorter answers are never slower", "[
         Approx(plain.policy.value / 1e9));
 }
 
+TEST_CASE("the adapters of a node bound the transfer of weights, and the library's rate bounds it on fast ones",
+          "[post-training]") {
+  const Overrides apart{{"post_training.generation.nodes", "1"}};
+  const auto weights = [&](const char* rate, Overrides overrides) {
+    overrides.emplace_back("cluster.hca.rate", rate);
+    return simulated_loop(overrides);
+  };
+  const PostTrainingResult fast = weights("400 Gbit/s", apart), half = weights("20 Gbit/s", apart),
+                           slow = weights("1 Gbit/s", apart);
+  CHECK(fast.weights.value == simulated_loop(apart).weights.value);
+  CHECK(fast.weights.value == Approx(fast.policy.value / 41.4e9));  // the rate of nemo-rl-apart
+  CHECK(half.weights.value >= fast.weights.value);
+  CHECK(slow.weights.value >= half.weights.value);
+  CHECK(slow.weights.value >= slow.policy.value / (8 * 125e6));
+  CHECK(slow.step_time.value - slow.weights.value == Approx(fast.step_time.value - fast.weights.value));
+  // Colocated, a node lacks the tensors of other nodes alone. Two pipeline stages of Llama 3 8B lie on one node.
+  CHECK(weights("1 Gbit/s", {}).weights.value == simulated_loop().weights.value);
+  const Overrides spread{{"plan.tensor_parallel", "8"}};
+  const PostTrainingResult two_nodes = weights("1 Gbit/s", spread);
+  CHECK(two_nodes.weights.value == Approx(0.5 * two_nodes.policy.value / (8 * 125e6)));
+}
+
+TEST_CASE("lengths beyond the context of the model are refused with the nearest one", "[post-training]") {
+  const char* const name = "post-training-qwen3-32b-64xh100";
+  const Overrides long_answers{{"plan.seq_length", "65536"}};
+  const auto with_most = [&](const char* most) {
+    Overrides all = long_answers;
+    all.emplace_back("post_training.answer_tokens.most", most);
+    return all;
+  };
+  check_loop_refused(with_most("60000"),
+                     "lengths beyond the context of qwen3-32b, 40960 positions; expected at most 40850", name);
+  check_loop_refused(with_most("40851"), "expected at most 40850", name);
+  CHECK_NOTHROW(loop_scenario(with_most("40850"), name));
+}
+
 TEST_CASE("packs have as many tokens as their samples", "[post-training]") {
   const Scenario s = loop_scenario();
   const SamplePacks& packs = *s.post_training->packs;

@@ -38,6 +38,19 @@ std::string loop_screen(const char* staleness, double most) {
 
 }  // namespace
 
+TEST_CASE("the screen of a loop says below its first figure that the training half does not fit", "[post-training]") {
+  const Scenario s = read_scenario(shipped_file(kLoop));
+  Result r;
+  r.post_training.emplace();
+  CHECK_THAT(post_training_screen(s, r), !Contains("DOES NOT FIT"));
+  r.risk = 1;
+  r.memory.peak = Bytes{379.0 * (1U << 30)};
+  r.memory.capacity = Bytes{80.0 * (1U << 30)};
+  CHECK_THAT(
+      post_training_screen(s, r),
+      Contains("the training half DOES NOT FIT: 379.0 of 80.0 GiB a GPU; this loop step needs GPUs with more memory"));
+}
+
 TEST_CASE("the screen explains an answer that is staler than the bound, and none within it", "[post-training]") {
   const char* const words = "the bound limits how many answers start, so a long one may be staler";
   CHECK_THAT(loop_screen("1", 1), !Contains(words));

@@ -168,6 +168,17 @@ std::string optimizer_step_line(const char* part, const PostTrainingResult& r) {
                                 : fmt::format("\n{}, one of {} optimizer steps:\n", part, r.optimizer_steps);
 }
 
+/// The verdict on a training half that does not surely fit, beside the step that it would have. "": it fits.
+std::string training_verdict(const Result& training) {
+  const std::string_view words = training.fits_in_words();
+  if (words == "yes") return "";
+  const bool is_too_large = words == "no";
+  return fmt::format("{}the training half {}: {} of {} GiB a GPU{}\n", report_label("memory"),
+                     is_too_large ? "DOES NOT FIT" : "is AT RISK to run out of memory", gib(training.memory.peak.value),
+                     gib(training.memory.capacity.value),
+                     is_too_large ? "; this loop step needs GPUs with more memory" : "");
+}
+
 std::string without_rollouts(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
@@ -176,9 +187,9 @@ std::string without_rollouts(const Scenario& s, const Result& result) {
                      counted_noun(choice.samples_per_prompt, "answer"), counted_noun(r.gpus, "GPU")) +
          fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
-         report_label("") + loop_parts(r, false) + "\n" + frozen_line(choice.algorithm, r, result) +
-         packs_line(choice) + length_lines(choice, result) + cost_lines(result) +
-         optimizer_step_line("the training", r);
+         training_verdict(result) + report_label("") + loop_parts(r, false) + "\n" +
+         frozen_line(choice.algorithm, r, result) + packs_line(choice) + length_lines(choice, result) +
+         cost_lines(result) + optimizer_step_line("the training", r);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -224,6 +235,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                     : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
+  text += training_verdict(result);
   text += report_label("") + loop_parts(r, choice.asynchrony.has_value()) + "\n" + loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n";
   text += fmt::format(

@@ -32,6 +32,7 @@ struct PostTrainingResult {
   /// answer.
   Seconds in_flight;
   double token_seconds = 0, engine_tokens = 0;  ///< sums over all engines; not in the answer
+  int policy_ranks = 1;                         ///< GPUs that train one copy of the policy; not in the answer
   Seconds busy_engine;                          ///< mean time in which an engine computes; not in the answer
   double mean_read = 0;                         ///< mean tokens of prompts and results of calls; not in the answer
   double idle_engines = 0;                      ///< mean share of the step in which an engine computes nothing

@@ -204,9 +204,24 @@ void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
 
 }  // namespace
 
+namespace {
+
+/// Returns the least time in which the policy reaches a node through its adapters. Each GPU receives all tensors, and a
+/// node receives them once: all of them from GPUs that only train, or those that colocated training keeps on other
+/// nodes.
+Seconds least_network_time(const PostTrainingChoice& choice, const PostTrainingResult& r) {
+  const NodeType& node = choice.generators.node;
+  if (node.hcas == 0) return {};
+  const int holding_nodes = (r.policy_ranks + node.gpus - 1) / node.gpus;
+  const double remote = choice.has_own_nodes ? 1 : 1 - 1.0 / holding_nodes;
+  return remote * r.policy / (node.hcas * hca_wire(choice.generators, 0).rate);
+}
+
+}  // namespace
+
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
-  r.weights = choice.transfer.time(r.policy, r.generation_gpus);
+  r.weights = choice.transfer.time(r.policy, r.generation_gpus, least_network_time(choice, r));
   r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop;
   const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;
@@ -239,6 +254,7 @@ Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& 
   step.training = r.training;
   step.log_probabilities = r.log_probabilities;
   step.training_gpus = r.training_gpus;
+  step.policy_ranks = r.policy_ranks;
   generate_answers(fewer, model, step);
   close_loop(fewer, model, step);
   return step.step_time;

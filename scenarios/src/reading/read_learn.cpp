@@ -15,12 +15,21 @@ namespace {
 constexpr int kMostLearnedSteps = 1 << 20;
 constexpr double kMostRate = 1e6;
 
-/// Returns the update rule of the plan's optimizer. SGD is the momentum rule with momentum 0.
-UpdateRule::Kind update_kind_of(const std::string& optimizer) {
+/// Returns the update rule of the plan's optimizer. SGD is the momentum rule with momentum 0. Throws UserError, with the
+/// nearest optimizer, for one whose numbers are not computed.
+UpdateRule::Kind update_kind_of(const std::string& optimizer, const Place& place) {
   if (optimizer == "sgd") return UpdateRule::Kind::momentum;
-  for (std::size_t kind = 0; kind < update_kinds().size(); ++kind)
-    if (optimizer == update_kinds()[kind].name) return static_cast<UpdateRule::Kind>(kind);
-  throw InternalError("no numbers for optimizer " + optimizer);
+  std::vector<std::string> names{"sgd"};
+  for (std::size_t kind = 0; kind < update_kinds().size(); ++kind) {
+    names.emplace_back(update_kinds()[kind].name);
+    if (optimizer == names.back()) return static_cast<UpdateRule::Kind>(kind);
+  }
+  // Muon has decoupled weight decay (Liu et al. 2025), and adamw8bit is AdamW with other numbers for its states.
+  const bool decouples = optimizer == "muon" || optimizer == "adamw8bit";
+  fail(place,
+       fmt::format("plan.optimizer: learn does not compute the numbers of {}, only its time and memory; nearest: "
+                   "\"{}\" (of {})",
+                   optimizer, decouples ? "adamw" : "adam", fmt::join(names, ", ")));
 }
 
 bool is_adaptive(UpdateRule::Kind kind) {
@@ -54,7 +63,8 @@ void read_compressed_momentum(UpdateRule& rule, Fields& fields, const Scenario& 
 void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   UpdateRule& rule = learn.rule;
   const std::string& optimizer = s.optimizer.name;
-  rule.kind = update_kind_of(optimizer);
+  const Node* stated = s.document.find("plan") ? s.document.find("plan")->find("optimizer") : nullptr;
+  rule.kind = update_kind_of(optimizer, stated ? stated->place : learn.place);
   const bool adam = is_adaptive(rule.kind);
   const auto only = [&](const char* key, bool fits) {
     if (fields.has(key) && !fits) fields.refuse(key, fmt::format("plan.optimizer is {}, which has none", optimizer));

@@ -86,6 +86,10 @@ void place_engines(PostTrainingChoice&, const ClusterSpec& training);
 /// number of samples of a step of the loop.
 void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Place&);
 
+/// Throws UserError, with the nearest lengths, if the longest answer with its prompt does not fit into the positions of
+/// the model.
+void require_positions(const PostTrainingChoice&, const NetworkEntry&);
+
 /// The prices of the engines.
 struct EngineCosts {
   std::shared_ptr<const GenerationCosts> prices;

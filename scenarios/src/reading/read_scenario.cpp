@@ -359,6 +359,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                          "another mechanism nor offload is modelled; nearest: \"adamw\"",
                                          s.optimizer.name));
   read_model(s, model, catalog, plan, base);
+  if (post_training && !s.plan.inference) require_positions(*post_training, s.model.entry);
   take_expert_loads(s);
   share_tables(s, plan.has("expert_parallel"));
   if (plan.has("training"))

@@ -171,6 +171,9 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   r.algorithm = choice.algorithm.name;
   if (choice.algorithm.has_rollouts) generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
+  r.policy_ranks = s.ranks() / s.plan.mesh.data;
+  if (s.plan.zero == ZeroStage::parameters)
+    r.policy_ranks *= s.plan.zero_group > 0 ? s.plan.zero_group : s.plan.mesh.data;
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
   const RankLoads loads = rank_loads(choice, s.network, s.plan.mesh.data);
   const int sharing_ranks = s.ranks() / s.plan.mesh.data;
