@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "models/reading/nearest.hpp"
-#include "scenarios/src/reading/read_post_training.hpp"
 
 namespace trainyard {
 namespace {
@@ -177,22 +176,6 @@ std::optional<LoopModel> read_loop_model(Fields& section, Key key, bool may_have
     choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
   fields.finish();
   return choice;
-}
-
-void require_positions(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const TransformerConfig* config = model.transformer();
-  if (!config || config->max_position_embeddings <= 0) return;
-  const auto positions = static_cast<double>(config->max_position_embeddings);
-  const double before = choice.prompt_tokens + choice.tools.calls * choice.tools.tokens,
-               longest = before + static_cast<double>(choice.lengths.most);
-  if (longest <= positions) return;
-  fail(choice.place,
-       fmt::format(
-           "post_training.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
-           "of {}, {:.0f} positions; {}",
-           choice.lengths.most, before, choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
-           before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
-                                   : fmt::format("expected a shorter prompt_tokens")));
 }
 
 }  // namespace trainyard

@@ -442,4 +442,20 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   return costs;
 }
 
+void require_positions(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const TransformerConfig* config = model.transformer();
+  if (!config || config->max_position_embeddings <= 0) return;
+  const auto positions = static_cast<double>(config->max_position_embeddings);
+  const double before = choice.prompt_tokens + choice.tools.calls * choice.tools.tokens,
+               longest = before + static_cast<double>(choice.lengths.most);
+  if (longest <= positions) return;
+  fail(choice.place,
+       fmt::format(
+           "post_training.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
+           "of {}, {:.0f} positions; {}",
+           choice.lengths.most, before, choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
+           before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
+                                   : fmt::format("expected a shorter prompt_tokens")));
+}
+
 }  // namespace trainyard
