@@ -79,7 +79,7 @@ std::string nearest_degrees(const Mesh& mesh, std::int64_t gpus) {
     if (degree > 1 && gpus % (others / degree) == 0)
       words.push_back(fmt::format("with {} {}", axis, nearest_divisors(gpus / (others / degree), degree)));
   if (words.empty()) return fmt::format("{} divide them", nearest_ranks(gpus, others));
-  return "they divide " + fmt::format("{}", fmt::join(words, ", or "));
+  return fmt::format("they divide {}", fmt::join(words, ", or "));
 }
 
 /// Counts the data ranks: as many as the plan says, or as many as there are GPUs for.

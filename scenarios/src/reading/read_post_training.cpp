@@ -398,6 +398,15 @@ void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, con
   choice.training_samples = samples;
 }
 
+namespace {
+
+/// Returns the tokens of a prompt and of the results of all calls of tools.
+double most_tokens_read(const PostTrainingChoice& choice) {
+  return choice.prompt_tokens + choice.tools.calls * choice.tools.tokens;
+}
+
+}  // namespace
+
 EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
   const ClusterSpec& cluster = choice.generators;
   const Gpu& gpu = cluster.node.gpu;
@@ -428,8 +437,8 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   }
   const Bytes room = costs.prices->room();
   // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
-  const double tokens = choice.prompt_tokens + choice.tools.calls * choice.tools.tokens +
-                        static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
+  const double tokens =
+      most_tokens_read(choice) + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
   const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
   if (room < longest) {
     const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
@@ -446,8 +455,7 @@ void require_positions(const PostTrainingChoice& choice, const NetworkEntry& mod
   const TransformerConfig* config = model.transformer();
   if (!config || config->max_position_embeddings <= 0) return;
   const auto positions = static_cast<double>(config->max_position_embeddings);
-  const double before = choice.prompt_tokens + choice.tools.calls * choice.tools.tokens,
-               longest = before + static_cast<double>(choice.lengths.most);
+  const double before = most_tokens_read(choice), longest = before + static_cast<double>(choice.lengths.most);
   if (longest <= positions) return;
   fail(choice.place,
        fmt::format(
@@ -455,7 +463,7 @@ void require_positions(const PostTrainingChoice& choice, const NetworkEntry& mod
            "of {}, {:.0f} positions; {}",
            choice.lengths.most, before, choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
            before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
-                                   : fmt::format("expected a shorter prompt_tokens")));
+                                   : std::string("expected a shorter prompt_tokens")));
 }
 
 }  // namespace trainyard
