@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "sim/error.hpp"
 
@@ -141,6 +142,21 @@ std::optional<double> find_number(std::string_view text) {
   } catch (const UserError&) {
     return {};
   }
+}
+
+double factor_of_suffix(char letter) {
+  for (const auto& [suffix, factor] :
+       {std::pair{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}})
+    if (letter == suffix) return factor;
+  return 1;
+}
+
+std::optional<double> find_count(std::string_view original) {
+  std::string_view text = trim(original);
+  const double factor = text.empty() ? 1 : factor_of_suffix(text.back());
+  if (factor > 1) text.remove_suffix(1);
+  const std::optional<double> number = find_number(text);
+  return number ? *number * factor : number;
 }
 
 std::optional<std::int64_t> find_integer(std::string_view text) {

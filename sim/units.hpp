@@ -89,6 +89,10 @@ std::int64_t parse_integer(std::string_view);
 /// Do the same, but return no value for a text that is no such number.
 std::optional<double> find_number(std::string_view);
 std::optional<std::int64_t> find_integer(std::string_view);
+/// The factor of a count's last letter: k or K, M, B or G, T are thousands to trillions; 1 for every other letter.
+double factor_of_suffix(char letter);
+/// Reads a number that may end in such a letter: "300B" are 300 billion. No value: the text is no such number.
+std::optional<double> find_count(std::string_view);
 
 /// Text for people: three significant digits and a fitting prefix ("860 ms", "52.4 GiB", "300 GB/s").
 std::string show(Seconds);

@@ -69,7 +69,7 @@ cluster:
 double step_with(const std::string& text, const std::vector<std::string>& sets) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  return simulate(read_scenario_text(text, "by-hand.yaml", overrides), {.critical_path = false}).step_time.value;
+  return simulate(read_scenario_text(text, "by-hand.yaml", overrides)).step_time.value;
 }
 
 const WhatIf& row_of(const std::vector<WhatIf>& table, const std::string& resource) {

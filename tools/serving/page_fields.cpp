@@ -115,9 +115,8 @@ std::string typed_value(const ScenarioField& field, const std::string& original)
   std::erase(number, ',');
   const std::optional<double> value = find_number(number);
   if (!value) return text;
-  double factor = 1;
-  for (const auto& [prefix, size] : {std::pair{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}})
-    if (!rest.empty() && rest.front() == prefix && (rest.size() == 1 || rest[1] == ' ')) factor = size;
+  const bool has_suffix = !rest.empty() && (rest.size() == 1 || rest[1] == ' ');
+  const double factor = has_suffix ? factor_of_suffix(rest.front()) : 1;
   if (factor > 1) rest = trim(rest.substr(1));
   const bool is_word = !rest.empty() && std::ranges::all_of(rest, [](char c) { return c >= 'a' && c <= 'z'; });
   if (!rest.empty() && !is_word) return text;  // its reader says why it is no number

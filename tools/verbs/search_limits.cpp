@@ -3,27 +3,16 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "sim/error.hpp"
 
 namespace trainyard {
 
-double parse_amount(const std::string& flag, std::string text, double fallback) {
+double parse_amount(const std::string& flag, const std::string& text, double fallback) {
   if (text.empty()) return fallback;
-  const std::string flag_text = text;
-  double unit = 1;
-  constexpr std::pair<char, double> units[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
-  for (const auto& [letter, factor] : units)
-    if (text.back() == letter) unit = factor;
-  if (unit > 1) text.pop_back();
-  double value = -1;
-  try {
-    value = parse_number(text) * unit;
-  } catch (const UserError&) {
-  }
+  const double value = find_count(text).value_or(-1);
   if (!(value > 0) || !std::isfinite(value))
-    throw UserError(fmt::format("{} {}: a number above 0 expected, such as {}", flag, flag_text,
+    throw UserError(fmt::format("{} {}: a number above 0 expected, such as {}", flag, text,
                                 flag == "--tokens" ? "300B or 1.5e13" : "30"));
   return value;
 }
@@ -31,11 +20,8 @@ double parse_amount(const std::string& flag, std::string text, double fallback) 
 double parse_share(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;
   const bool percent = text.back() == '%';
-  double share = -1;
-  try {
-    share = parse_number(percent ? text.substr(0, text.size() - 1) : text) * (percent ? 0.01 : 1);
-  } catch (const UserError&) {
-  }
+  const double share =
+      find_number(percent ? text.substr(0, text.size() - 1) : text).value_or(-1) * (percent ? 0.01 : 1);
   if (!(share >= 0) || share >= 1)
     throw UserError(fmt::format("{} {}: a share below 100 % expected, such as 10%", flag, text));
   return share;

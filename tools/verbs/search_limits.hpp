@@ -9,7 +9,7 @@ namespace trainyard {
 
 /// Reads a number above 0 such as "15T", "300B" or "1e12". An empty text gives the fallback. Throws UserError that
 /// names the flag.
-double parse_amount(const std::string& flag, std::string text, double fallback = 0);
+double parse_amount(const std::string& flag, const std::string& text, double fallback = 0);
 
 /// Reads a share less than 1: "10%" or "0.1". An empty text gives 0. Throws UserError that names the flag.
 double parse_share(const std::string& flag, const std::string& text);

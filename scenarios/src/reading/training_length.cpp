@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <utility>
 
 namespace trainyard {
 namespace {
@@ -18,21 +17,11 @@ double count_of(Fields& fields, Key key, double most = kMostCounted) {
   return count;
 }
 
-/// Writes a number of tokens with a suffix, such as 300B or 15T, in digits.
+/// Writes a number of tokens with a suffix, such as 300B or 15T, in digits. The reader of the number refuses other texts.
 void expand_suffix(Node& node) {
   Node* tokens = node.find("tokens");
-  if (!tokens || tokens->kind != Node::Kind::scalar || tokens->scalar.empty()) return;
-  constexpr std::pair<char, double> suffixes[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
-  for (const auto& [letter, factor] : suffixes) {
-    if (tokens->scalar.back() != letter) continue;
-    try {
-      tokens->scalar =
-          fmt::format("{:.0f}", parse_number(tokens->scalar.substr(0, tokens->scalar.size() - 1)) * factor);
-    } catch (const UserError&) {
-      return;  // the reader of the number refuses the text
-    }
-    return;
-  }
+  if (!tokens || tokens->kind != Node::Kind::scalar || find_number(tokens->scalar)) return;
+  if (const std::optional<double> count = find_count(tokens->scalar)) tokens->scalar = fmt::format("{:.0f}", *count);
 }
 
 [[noreturn]] void wrong_keys(const Fields& fields) {

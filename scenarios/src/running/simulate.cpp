@@ -43,9 +43,12 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
                            : std::string("Expected fewer layers or micro-batches")));
 }
 
-/// Returns options for the step time alone, with transport and folding of `base`.
+/// Returns options for the step time alone, with transport, folding and step time of `base`.
 SimulateOptions times_only(const SimulateOptions& base) {
-  return {.critical_path = false, .transport = base.transport, .folding = base.folding};
+  return {.critical_path = false,
+          .kernels_as_with_path = base.critical_path || base.kernels_as_with_path,
+          .transport = base.transport,
+          .folding = base.folding};
 }
 
 Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options) {

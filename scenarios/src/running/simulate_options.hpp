@@ -22,7 +22,9 @@ constexpr double kMostOfTrace = 2e6;
 
 struct SimulateOptions {
   bool critical_path = true;  ///< find the critical path by resource; else consecutive kernels may be one operation
-  bool path_pieces = false;   ///< also keep the pieces of the path, and for it every operation in memory
+  /// Without the critical path: keep kernels apart where a run with it does, so that both have the same step time.
+  bool kernels_as_with_path = false;
+  bool path_pieces = false;          ///< also keep the pieces of the path, and for it every operation in memory
   std::filesystem::path trace = {};  ///< file of the trace to write; empty: none
   /// First and last rank in the trace; servers that belong to no rank are left out. No value: all actors.
   std::optional<std::pair<int, int>> trace_ranks = {};

@@ -243,7 +243,8 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   // A host launches the kernels of a CUDA graph together, so they are one operation.
   const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
-  if (plan.fuses_kernels && (graphs || (!records_ && (!path || !small)))) {
+  const bool apart = small && (path || (options.kernels_as_with_path && is_synchronous()));
+  if (plan.fuses_kernels && (graphs || (!records_ && !apart))) {
     plan.first_fused = kFirstFused;
     plan.series = meet_themselves() &&
                   std::ranges::all_of(others, [](const Observer* o) { return !o || o->interest().takes_stretches(); });
