@@ -78,6 +78,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fp8_activation_input", f.fp8_activation_input);
   read("fp8_attention", f.fp8_attention);
   read("fp8_norms", f.fp8_norms);
+  read("fused_operations", f.fused_operations);
   f.fp8_scaling = fields.one_of("fp8_scaling", fp8_scalings(), f.fp8_scaling);
   constexpr double most_launches = 10000;
   f.expert_layer_launches = fields.number("expert_layer_launches", 0, most_launches, f.expert_layer_launches);

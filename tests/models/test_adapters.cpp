@@ -99,4 +99,59 @@ TEST_CASE("a base in four bits takes less memory and is widened for each product
   CHECK(backward == 4);
 }
 
+TEST_CASE("a base that is quantized once has no further copies for products in nvfp4", "[lora]") {
+  TransformerOptions options;
+  options.adapters = adapters_on({false, true, true, true, true});
+  options.fp8 = true;
+  options.fp8_scaling = Fp8Scaling::nvfp4;
+  const auto network = [&](Adapters::Base base) {
+    options.adapters.base = base;
+    return transformer_network(catalog_config("llama-2-7b"), 1, 64, Precision::bf16, options);
+  };
+  const Network fp8 = network(Adapters::Base::fp8), once = network(Adapters::Base::nvfp4);
+  const auto copies = [](const Network& n) { return n.layers[1].lasting.value; };
+  const double matrices = 4 * 4096.0 * 4096 + 3 * 4096.0 * 11008;
+  CHECK(copies(fp8) == Approx(matrices * 2 * (0.5 + 1.0 / 16)).epsilon(1e-12));
+  CHECK(copies(once) == 0);
+  CHECK(elements_of(once).narrow_bytes.value == Approx(32 * matrices * 1.125).epsilon(1e-12));
+  options.fp8_scaling = Fp8Scaling::delayed;  // products in fp8 cannot read it
+  for (const KernelCall& kernel : network(Adapters::Base::nvfp4).layers[1].forward)
+    if (kernel.name == "qkv.dequantize") return;
+  FAIL("no kernel widens the base");
+}
+
+TEST_CASE("fused operations leave out the sums of adapters and the casts beside gated activations", "[lora][fusions]") {
+  TransformerOptions options;
+  options.adapters = adapters_on({false, true, true, false, false});
+  options.fp8 = options.fused_projections = options.fused_gated_activation = options.fp8_any_layout = true;
+  const auto layer = [&] {
+    return transformer_network(catalog_config("llama-2-7b"), 1, 64, Precision::bf16, options).layers[1];
+  };
+  const auto bytes = [](const auto& kernels, const std::string& name) {
+    for (const auto& kernel : kernels)
+      if (kernel.name == name) return kernel.work.bytes.value;
+    return 0.0;
+  };
+  const Layer apart = layer();
+  options.fused_operations = true;
+  const Layer fused = layer();
+  for (const char* kernel : {"qkv.lora_add", "projection.lora_add", "down.cast"}) {
+    CAPTURE(kernel);
+    CHECK(bytes(apart.forward, kernel) > 0);
+    CHECK(bytes(fused.forward, kernel) == 0);
+  }
+  for (const char* kernel : {"qkv.lora_gradient_sum", "gate_up.gradient_cast"}) {
+    CAPTURE(kernel);
+    CHECK(bytes(apart.backward, kernel) > 0);
+    CHECK(bytes(fused.backward, kernel) == 0);
+  }
+  const double width = 64 * 11008.0;  // elements of a gated activation
+  CHECK(bytes(apart.forward, "silu_mul") - bytes(fused.forward, "silu_mul") == width);
+  CHECK(bytes(apart.backward, "silu_mul.backward") - bytes(fused.backward, "silu_mul.backward") == 2 * width);
+  CHECK(bytes(fused.forward, "qkv.lora_b") - bytes(apart.forward, "qkv.lora_b") == 2 * 64 * 3 * 4096.0);
+  CHECK(fused.activations() == apart.activations());
+  options.fp8_scaling = Fp8Scaling::current;  // the maximum is not known before
+  CHECK(bytes(layer().forward, "down.cast") > 0);
+}
+
 }  // namespace models_test_adapters

@@ -147,7 +147,7 @@ TEST_CASE("a constant of a stack whose source is a formula is one of its numbers
             element_size(*stack.gradient_precision) * std::max(of_rule[0], of_rule[1] * replicas));
     CHECK(stack.bucket == stack.default_bucket(1));
   }
-  CHECK(rules == 11);  // Megatron's releases, NeMo, and entries based on them
+  CHECK(rules == 12);  // Megatron's releases, NeMo, and entries based on them
 }
 
 TEST_CASE("a library slows down overlapping kernels equally in all stacks that use it", "[catalog]") {
@@ -192,7 +192,7 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
       "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, internevo, "
       "jax, llm-foundry, megatron-2020, megatron-2022, megatron-bridge, megatron-bridge@26.04, "
       "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
-      "megatron-deepspeed-blocking, meta-llama3, nemo, neuronx, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
+      "megatron-deepspeed-blocking, meta-llama3, nemo, nemo@25.09, neuronx, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
       "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, primus, "
       "pytorch-autocast, pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(shipped().resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));

@@ -144,6 +144,18 @@ TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a l
   CHECK(step_of_experts("fp8", waiting + "}", 60) > 1.05 * step_of_experts("fp8", ahead + "}", 60));
 }
 
+TEST_CASE("in a CUDA graph a kernel is one launch, however many its layer has without graphs", "[launch-blocking]") {
+  const auto step = [](const std::string& launches) {
+    const std::string text =
+        "cluster: {node: dgx-h100}\nmodel: {config: llama-2-7b.json, num_hidden_layers: 2}\nsoftware: {base: plain, "
+        "kernel_dispatch: 30 us, host: {runs_ahead: true, cuda_graphs: true}" +
+        launches +
+        "}\nplan: {global_batch_size: 4, micro_batch_size: 1, seq_length: 512, precision: fp8, tensor_parallel: 8}\n";
+    return simulate(read_scenario_text(text, "graphs.yaml", {})).step_time.value;
+  };
+  CHECK(step(", fp8_linear_launches: 40") == Approx(step("")).epsilon(1e-12));
+}
+
 TEST_CASE("launches that block are refused for a host that does not launch kernels one by one", "[launch-blocking]") {
   const auto error = [](const std::string& host) { return test::user_error([&] { one_gpu(host, 10, 1); }); };
   CHECK_THAT(error("launch_blocking: true"), Catch::Contains("host.launch_blocking: only for a host with runs_ahead"));

@@ -262,7 +262,18 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"mlperf-v6-lora-gh200", 0.076},
                                              {"maxtext-v5e-slices", 0.063},
                                              {"maxtext-v5e-128b", 0.052},
-                                             {"dgxc-gb200-nemotron4-340b", 0.039}};
+                                             {"dgxc-gb200-nemotron4-340b", 0.039},
+                                             {"mlperf-5-405b", 0.028},
+                                             {"mlperf-5.1-lora", 0.041},
+                                             {"mlperf-5.1-lora-nvfp4", 0.076},
+                                             {"mlperf-5.0-lora-gb200", 0.093},
+                                             {"mlperf-5-lora-h200", 0.021},
+                                             {"mlperf-5.1-8b", 0.101},
+                                             {"mlperf-5.1-8b-nvfp4", 0.099},
+                                             {"mlperf-v6-deepseek-v3-gb300", 0.039},
+                                             {"mlperf-v6-gpt-oss-20b-gb300", 0.174},
+                                             {"mlperf-5-amd-8b", 0.037},
+                                             {"mlperf-5-amd-lora", 0.072}};
   std::size_t found = 0;
   const json sets = parse_json(answer.out).at("sets");
   for (const json& set : sets)

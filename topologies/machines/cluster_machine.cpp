@@ -94,9 +94,11 @@ Cost ClusterMachine::host_cost(const NodeType& type, const Work& work) const {
 Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
   if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
   const Seconds on_gpu = rank_time(type, stack_, work);
-  const Seconds dispatch = dispatch_time(type, stack_), all = dispatch * work.launches;
+  // The kernels of a CUDA graph are one launch.
+  const double launches = stack_.host.cuda_graphs ? 1 : work.launches;
+  const Seconds dispatch = dispatch_time(type, stack_), all = dispatch * launches;
   if (stack_.host.launch_blocking) return {on_gpu + all};
-  return {on_gpu, std::max(dispatch + on_gpu, all + on_gpu / work.launches), all};
+  return {on_gpu, std::max(dispatch + on_gpu, all + on_gpu / launches), all};
 }
 
 void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {

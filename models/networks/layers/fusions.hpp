@@ -66,6 +66,9 @@ struct Fusions {
   Fp8Scaling fp8_scaling = Fp8Scaling::delayed;
   /// Norms before products in fp8 write fp8 if the scale is known before (TransformerEngine's LayerNormLinear).
   bool fp8_norms = false;
+  /// Kernels of gated activations write the operands of dense products in fp8 if the scale is known before, forward and
+  /// backward, and the products of adapters add to what is there (TransformerEngine's operation fuser, `te.ops`).
+  bool fused_operations = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
   bool early_stop = false;
   /// true: parameters and the residual stream are in fp32. Before each product, separate kernels cast its weights, and

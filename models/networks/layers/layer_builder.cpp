@@ -93,7 +93,10 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const bool frozen = adapters_.has_rank(), adapted = adapts(l.part);
   const Bytes input_element =  // gathered and kept
       fp8_.is_used && !casts_gathered(l) ? fp8_.element() : element_size(precision_);
-  const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.is_used);
+  const bool in_nvfp4 = fp8_.is_used && fp8_.scaling == Fp8Scaling::nvfp4;
+  const bool quantized_once = stores_narrow(l) && adapters_.base == Adapters::Base::nvfp4 && in_nvfp4;
+  const bool in_fp8 = fp8_.is_used && adapters_.base == Adapters::Base::fp8;
+  const bool widens = stores_narrow(l) && !quantized_once && !in_fp8;
   Operator op;
   const auto widen = [&] {
     const Bytes element = element_size(precision_) + stored_size(adapters_.base);
@@ -105,7 +108,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   cast_weights(op, l.name, weights);
   if (autocast_ && bias >= 0) op.forward.push_back(autocast_kernel(l.name + ".bias_cast", l.out * l.experts));
   if (fp8_.is_used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
-  add_lasting(fp8_.weight_copies() * weights);
+  if (!quantized_once) add_lasting(fp8_.weight_copies() * weights);
   op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn, in_blocks));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
@@ -248,13 +251,19 @@ void LayerBuilder::add_adapter(Operator& op, const Linear& l) {
   };
   if (adapters_.dropout > 0) op.forward.push_back(elementwise(l.name + ".lora_dropout", in * 2 + mask, precision_));
   op.forward.push_back(product(".lora_a", rows_, rank, l.in));
-  op.forward.push_back(product(".lora_b", rows_, l.out, rank));
-  op.forward.push_back(elementwise(l.name + ".lora_add", out * 3, precision_));
+  KernelCall b_product = product(".lora_b", rows_, l.out, rank);
+  BackwardKernel a_gradient{product(".lora_a.dgrad", rows_, l.in, rank), {}};
+  if (fuses_operations_) {  // the products read what they add to
+    b_product.work.bytes += out;
+    a_gradient.work.bytes += in;
+  }
+  op.forward.push_back(std::move(b_product));
+  if (!fuses_operations_) op.forward.push_back(elementwise(l.name + ".lora_add", out * 3, precision_));
   op.backward.push_back({product(".lora_b.dgrad", rows_, rank, l.out), {}});
-  op.backward.push_back({product(".lora_a.dgrad", rows_, l.in, rank), {}});
+  op.backward.push_back(std::move(a_gradient));
   if (adapters_.dropout > 0)
     op.backward.push_back({elementwise(l.name + ".lora_dropout.backward", in * 2 + mask, precision_), {}});
-  op.backward.push_back({elementwise(l.name + ".lora_gradient_sum", in * 3, precision_), {}});
+  if (!fuses_operations_) op.backward.push_back({elementwise(l.name + ".lora_gradient_sum", in * 3, precision_), {}});
   op.backward.push_back(for_weights(product(".lora_b.wgrad", rank, l.out, rows_), {b}));
   op.backward.push_back(for_weights(product(".lora_a.wgrad", l.in, rank, rows_), {a}));
   op.saved_tensors.push_back({l.name + ".lora_hidden", row_bytes(rank)});

@@ -59,6 +59,7 @@ class LayerBuilder {
   void set_linear_launches(double launches) { linear_launches_ = launches; }  ///< see `Fusions::fp8_linear_launches`
   void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }      ///< see `Fusions::experts_in_turn`
   void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
+  void set_fused_operations(bool fused) { fuses_operations_ = fused; }  ///< see `Fusions::fused_operations`
   /// See `Fusions::autocast`. Nothing changes if the layer's precision is not of 16 bits.
   void set_autocast(bool autocast) { autocast_ = autocast && element_size(precision_) < element_size(Precision::fp32); }
   void set_early_stop(bool early) { early_stop_ = early; }  ///< see `Fusions::early_stop`
@@ -238,6 +239,7 @@ class LayerBuilder {
   Bytes accumulated_;
   Precision precision_;
   Adapters adapters_;
+  bool fuses_operations_ = false;
   RecomputedPart module_ = RecomputedPart::none, region_ = RecomputedPart::none;
   std::array<bool, kRecomputedParts> recomputed_parts_{};
   std::vector<Operator> operators_;

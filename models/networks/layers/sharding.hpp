@@ -22,8 +22,9 @@ struct Adapters {
   std::array<bool, kLinearParts> has_adapter{};  ///< linear layers with adapters, by `LinearPart`
   double dropout = 0;                            ///< dropout probability of the input of A
   /// Format of the frozen matrices of blocks in memory. as_trained: the network's precision; fp8: products in fp8 read
-  /// it directly; nf4: 4 bits (Dettmers et al. 2023, QLoRA), widened before each product.
-  enum class Base : std::uint8_t { as_trained, fp8, nf4 } base = Base::as_trained;
+  /// it directly; nf4: 4 bits (Dettmers et al. 2023, QLoRA), widened before each product; nvfp4: quantized once, along
+  /// both dimensions, for products in nvfp4 (NVIDIA's submissions to MLPerf Training 5.1).
+  enum class Base : std::uint8_t { as_trained, fp8, nf4, nvfp4 } base = Base::as_trained;
 
   bool has_rank() const { return rank > 0; }
 };
@@ -32,7 +33,13 @@ struct Adapters {
 /// §3).
 constexpr Bytes kNf4Size{4.127 / 8};
 
-constexpr Bytes stored_size(Adapters::Base base) { return base == Adapters::Base::nf4 ? kNf4Size : Bytes{1}; }
+/// Size of an element in two copies of 4 bits, each with a scale of 8 bits for 16 elements.
+constexpr Bytes kNvfp4Size{2 * (0.5 + 1.0 / 16)};
+
+constexpr Bytes stored_size(Adapters::Base base) {
+  if (base == Adapters::Base::nvfp4) return kNvfp4Size;
+  return base == Adapters::Base::nf4 ? kNf4Size : Bytes{1};
+}
 
 /// Exchange of keys and values in a context-parallel group. ring: blocks of keys and values go round (Liu, Zaharia &
 /// Abbeel 2023, Ring Attention); all_to_all: heads are split instead of tokens while attention runs (Jacobs et al.

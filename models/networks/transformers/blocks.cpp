@@ -174,6 +174,15 @@ void weigh_rows(Operator& op, Bytes weights, const std::string& tensors) {
   op.saved_tensors.push_back({tensors + ".weights", weights});
 }
 
+/// Does the kernel of the activation write the operand of the product after it in fp8, and backward the gradients that the
+/// products before it read? It knows the scale of no tensor whose maximum a pass finds before.
+bool activation_casts(const TransformerLayout& l, const FeedForward& f) {
+  const TransformerOptions& o = l.options;
+  return o.fp8 && o.fused_operations && o.fused_gated_activation && o.fused_projections && l.config.gated_mlp &&
+         l.config.activation_dropout == 0 && !f.routed &&
+         (o.fp8_scaling == Fp8Scaling::delayed || o.fp8_scaling == Fp8Scaling::block);
+}
+
 void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   const Bytes tensor = b.row_bytes(f.width);
   const std::string name = f.prefix + l.config.activation, tensors = f.prefix + "activation";
@@ -182,8 +191,13 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
   const Bytes kept_bytes = kept_input(l, tensor);
   op.saved_tensors = {{tensors + ".gate", kept_bytes}, {tensors + ".up", kept_bytes}};
   if (l.options.fused_gated_activation) {
-    op.forward.push_back(elementwise(name + "_mul", tensor * 3, l.precision));
-    op.backward.push_back({elementwise(name + "_mul.backward", tensor * 5, l.precision), {}});
+    Bytes output = tensor, gradients = tensor * 2;
+    if (activation_casts(l, f)) {
+      output = l.products().cast_traffic(b.rows() * f.width, Bytes{0}, !l.options.adapters.has_rank());
+      gradients = l.products().cast_traffic(b.rows() * f.width * 2, Bytes{0}, false);
+    }
+    op.forward.push_back(elementwise(name + "_mul", tensor * 2 + output, l.precision));
+    op.backward.push_back({elementwise(name + "_mul.backward", tensor * 3 + gradients, l.precision), {}});
   } else {
     op.forward = {elementwise(name, tensor * 2, l.precision), elementwise(mul, tensor * 3, l.precision)};
     op.backward = {{elementwise(mul + ".gate_grad", tensor * 3, l.precision), {}},
@@ -245,6 +259,7 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
     in.out = width;
     in.bias = l.config.mlp_bias;
     in.keeps_input = f.keeps_input && first;
+    in.gradient_cast_before = activation_casts(l, f);
     if (!f.routed) in.part = LinearPart::mlp_in;
     b.linear(in);
   };
@@ -386,6 +401,7 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
     out.part = LinearPart::mlp_out;
     out.gradient_cast_before = gathers_cast_gradient(l, f.gradient_readers);
   }
+  if (activation_casts(l, f)) out.cast = LayerBuilder::Linear::Cast::done;
   b.linear(out);
 }
 

@@ -268,6 +268,7 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
   b.set_early_stop(options.early_stop);
   b.set_fp8(products());
   b.set_adapters(options.adapters);
+  b.set_fused_operations(options.fused_operations);
   b.set_experts_in_turn(options.experts_in_turn);
   b.set_linear_launches(options.fp8_linear_launches);
   b.set_autocast(options.autocast);
