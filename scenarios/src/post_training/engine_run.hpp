@@ -82,7 +82,7 @@ class EngineClock {
   struct Sequence {
     std::size_t index = 0;
     double generated = 0, remaining = 0, added = 0;  // `added`: tokens of results of calls
-    std::size_t calls = 0;                           // calls until now
+    std::size_t calls = 0, most_calls = 0;           // calls until now, and all calls of the answer
     Seconds back;                                    // end of the call that it waits for
     bool has_cache = true;                           // while it waits for a call
   };
@@ -96,7 +96,7 @@ class EngineClock {
 
   const GenerationCosts& costs_;
   EngineLimits limits_;
-  Bytes prompt_cache_;  // keys and values of a prompt
+  Bytes prompt_cache_, states_;  // keys and values of a prompt, and the states of a sequence
   std::vector<PlannedAnswer> answers_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first
@@ -105,6 +105,8 @@ class EngineClock {
   std::vector<Seconds> free_sandboxes_;
   EngineRun run_;
   Part part_;
+  double fitted_steps_ = 0;  // `next_steps` of the part that was planned last
+  Bytes fitted_cache_;       // bytes of all sequences after these steps
   Seconds part_begin_;
   bool open_ = true;
 
@@ -118,7 +120,8 @@ class EngineClock {
   void take_back();
   void admit();
   double next_steps() const;
-  void preempt_until_it_fits();
+  /// Returns `next_steps` of the sequences that fit.
+  double preempt_until_it_fits();
   void plan_part();
   void call_tool(Sequence&);
 };

@@ -41,14 +41,16 @@ std::vector<int> split_candidates(const Scenario& s) {
   return candidates;
 }
 
-PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
+PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTrainingResult* own) {
   const PostTrainingChoice& choice = *s.post_training;
   const int gpus = choice.generators.node.gpus;
   PostTrainingSplit split{.nodes = nodes,
                           .generation_gpus = nodes * gpus,
                           .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
   try {
-    const PostTrainingResult r = *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
+    const PostTrainingResult r = own && nodes == choice.nodes
+                                     ? *own
+                                     : *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
     split.step_time = r.step_time;
     split.generation = r.generation;
     split.training_half = r.training + r.log_probabilities + r.loop;
@@ -88,7 +90,7 @@ SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<Pat
 
 }  // namespace
 
-std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
+std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const PostTrainingResult* own) {
   if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
   const std::vector<int> candidates = split_candidates(s);
   const int candidate_count = static_cast<int>(candidates.size()), count = std::min(candidate_count, kMostSplits);
@@ -98,7 +100,7 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
         std::clamp(i * (candidate_count + 1) / (count + 1), 1, candidate_count) - 1)]);
   const std::vector<int> all(numbers.begin(), numbers.end());
   std::vector<PostTrainingSplit> splits = all_in_parallel(
-      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
+      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i], own); },
       [](std::size_t, const PostTrainingSplit&) {});
   sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
@@ -126,7 +128,8 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (simulates_again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
   if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
-  if (options.factor > 0) r.splits = post_training_splits(s);
+  const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;
+  if (options.factor > 0) r.splits = post_training_splits(s, is_plain && r.post_training ? &*r.post_training : nullptr);
   if (options.reasons && r.failures && !r.post_training) {
     add_goodput(a.what_ifs, s, *r.failures);
     a.failure_what_ifs = failure_what_ifs(s, r.step_time, *r.failures, options.factor);
