@@ -106,9 +106,8 @@ TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures 
     if (way != two_jobs) CHECK(64 / way->step_time == Approx(way->samples_per_s));
   }
   // One job on both types is the scenario that a user would write.
-  const SizeRow& row = *std::ranges::find_if(answer.rows, [&](const SizeRow& each) {
-    return each.beside == "dgx-a100" && each.nodes == one_job->nodes;
-  });
+  const SizeRow& row = *std::ranges::find_if(
+      answer.rows, [&](const SizeRow& each) { return each.beside == "dgx-a100" && each.nodes == one_job->nodes; });
   CHECK(row.beside_nodes == 1);
   CHECK(row.gpus == one_job->gpus);
   CHECK(row.cost == one_job->cost);

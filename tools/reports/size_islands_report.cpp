@@ -18,7 +18,7 @@ std::string island_table(const SizeAnswer& a) {
   std::string text;
   for (const SizeIslands& all : a.islands) {
     TextTable table{"beside " + fmt::format("{} x {}", all.nodes, all.node)};
-    for (const char* title : {"to buy", "GPUs to buy", "GPUs", "step", "samples/s", "of two jobs", "days"})
+    for (const char* title : {"to buy", "GPUs to buy", "GPUs", "step", "samples/s", "of two", "days"})
       table.add_column(title);
     table.add_column(a.currency);
     table.add_column("misses", false);
@@ -35,7 +35,7 @@ std::string island_table(const SizeAnswer& a) {
       cells.push_back(counted(row.bought));
       cells.push_back(counted(row.gpus));
       const std::string owned_step =
-          row.owned_step_time > 0 ? fmt::format("{:.4g} s and ", row.owned_step_time) : std::string();
+          row.owned_step_time > 0 ? fmt::format("{:.4g} s, ", row.owned_step_time) : std::string();
       cells.push_back(owned_step + fmt::format("{:.4g} s", row.step_time));
       cells.push_back(fmt::format("{:.4g}", row.samples_per_s));
       cells.push_back(row.of_two_jobs ? fmt::format("{:.1f} %", *row.of_two_jobs * 100) : "-");
@@ -44,12 +44,10 @@ std::string island_table(const SizeAnswer& a) {
       cells.push_back(row.missed);
     }
     constexpr std::size_t most = 120;  // columns
-    text +=
-        "\n" + table.text("  ", most) +
-        "  bought alone: the owned nodes are left to other work. two jobs: one on each type, each trains a model of "
-        "its\n"
-        "  own on a part of the samples, and both end together. of two jobs: samples/s over those of two jobs on the\n"
-        "  same nodes\n";
+    text += "\n" + table.text("  ", most) +
+            "  bought alone: the owned nodes are left to other work. two jobs: one on each type, each trains a model\n"
+            "  of its own on a part of the samples, and both end together. of two: samples/s over those of two jobs\n"
+            "  on the same nodes\n";
   }
   return text;
 }

@@ -14,12 +14,12 @@ EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limit
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
   Sequence sequence;
-  sequence.index = answers_.size();
+  sequence.index = static_cast<std::uint32_t>(answers_.size());
   sequence.remaining = answer.tokens;
   answers_.push_back(answer);
   const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
   if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
-  sequence.most_calls = answers_.back().calls.size();
+  sequence.most_calls = static_cast<std::uint32_t>(answers_.back().calls.size());
   waiting_.push_back(sequence);
   run_.starts.emplace_back();
   run_.ends.emplace_back();
@@ -49,15 +49,6 @@ Bytes EngineClock::cache_after(double ahead) const {
   return all;
 }
 
-/// Returns the tokens that unfinished answers have now.
-double EngineClock::tokens_in_flight() const {
-  double tokens = 0;
-  for (const Sequence& s : running_) tokens += s.generated;
-  for (const Sequence& s : away_) tokens += s.generated;
-  for (const Sequence& s : waiting_) tokens += s.generated;
-  return tokens;
-}
-
 void EngineClock::leave(std::size_t prompt) {
   if (--prompts_.at(prompt) == 0) prompts_.erase(prompt);
 }
@@ -82,7 +73,7 @@ void EngineClock::take_back() {
     s.added += limits_.call_tokens;
     if (s.has_cache) {
       tokens += limits_.call_tokens;
-      running_.push_back(s);
+      start(s);
     } else {
       s.has_cache = true;
       waiting_.push_front(s);
@@ -108,17 +99,16 @@ void EngineClock::admit() {
     tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
-    running_.push_back(next);
+    start(next);
     waiting_.pop_front();
   }
   spend_prefill(tokens);
 }
 
-/// Returns the number of decode steps until the next end or call, at most `reserved_tokens`.
-double EngineClock::next_steps() const {
-  double steps = limits_.reserved_tokens;
-  for (const Sequence& s : running_) steps = std::min(steps, to_next_call(s));
-  return steps;
+/// Adds a sequence to those that run.
+void EngineClock::start(const Sequence& s) {
+  least_next_ = std::min(least_next_, to_next_call(s));
+  running_.push_back(s);
 }
 
 double EngineClock::preempt_until_it_fits() {
@@ -129,6 +119,8 @@ double EngineClock::preempt_until_it_fits() {
     waiting_.push_front(running_.back());
     running_.pop_back();
     ++run_.preemptions;
+    least_next_ = std::numeric_limits<double>::infinity();
+    for (const Sequence& s : running_) least_next_ = std::min(least_next_, to_next_call(s));
     fitted_steps_ = next_steps();
     fitted_cache_ = cache_after(fitted_steps_);
   }
@@ -195,7 +187,8 @@ std::vector<std::size_t> EngineClock::advance() {
   const std::size_t batch_size = running_.size();
   const auto batch = static_cast<double>(batch_size);
   run_.cache_peak = std::max(run_.cache_peak, part.steps == fitted_steps_ ? fitted_cache_ : cache_after(part.steps));
-  run_.token_seconds += (tokens_in_flight() + batch * part.steps / 2) * (part.steps * part.step.sum().value);
+  run_.token_seconds += (in_flight_ + batch * part.steps / 2) * (part.steps * part.step.sum().value);
+  in_flight_ += part.steps * batch;
   run_.decode.products += part.steps * part.step.products;
   run_.decode.cache += part.steps * part.step.cache;
   run_.decode.exchanges += part.steps * part.step.exchanges;
@@ -204,6 +197,7 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.steps += part.steps;
   run_.tokens += part.steps * batch;
   std::size_t kept = 0;  // sequences that go on, moved to the front
+  least_next_ = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < batch_size; ++i) {
     Sequence& s = running_[i];
     s.generated += part.steps;
@@ -212,9 +206,14 @@ std::vector<std::size_t> EngineClock::advance() {
       run_.ends[s.index] = run_.time;
       leave(answers_[s.index].prompt);
       ended.push_back(s.index);
-    } else if (s.calls < s.most_calls && to_next_call(s) <= 0) {
+      in_flight_ -= s.generated;
+      continue;
+    }
+    const double next = to_next_call(s);
+    if (s.calls < s.most_calls && next <= 0) {
       call_tool(s);
     } else {
+      least_next_ = std::min(least_next_, next);
       if (kept != i) running_[kept] = s;
       ++kept;
     }
@@ -236,6 +235,7 @@ std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
 void EngineClock::give_up_cache() {
   for (auto s = running_.rbegin(); s != running_.rend(); ++s) waiting_.push_front(*s);
   running_.clear();
+  least_next_ = std::numeric_limits<double>::infinity();
   for (Sequence& s : away_) s.has_cache = false;
   prompts_.clear();
 }

@@ -144,8 +144,8 @@ let before = null;
 window.addEventListener('beforeprint', () => { before = root.dataset.theme || ''; setOut(true); theme('light'); });
 window.addEventListener('afterprint', () => { setOut(false); theme(before); });
 
-// Two sides of A4 without margins of 10 mm. A break between them may leave as much empty as the tallest part that does not break.
-const paper = {width: 718, height: 1047, sides: 2, used: 0.97, pixelsOfPoint: 4 / 3};
+// Two sides of A4 without margins of 10 mm. The first one stays empty from a part on that does not break, and from its heading on.
+const paper = {width: 718, height: 1047, sides: 2, used: 0.97, heading: 30, pixelsOfPoint: 4 / 3};
 /// Sections that are left out if two sides are too few, the first ones first; then the last ones of the page.
 const folds = ['room-at-the-site', 'how-flat-the-optimum-is', 'steps', 'pipeline-stages', 'with-twice-as-much', 'all-neighbours-of-the-best-plan',
   'arrivals', 'memory', 'for-less-memory', 'what-the-step-waits-for', 'all-simulated-sizes', 'one-choice-changed'];
@@ -159,8 +159,11 @@ function setOut(forPaper) {
   fitCharts(forPaper);
   if (!forPaper) return;
   const fits = () => {
-    const tallest = Math.max(0, ...[...main.querySelectorAll('.chart, .columns > *')].filter(e => !e.closest('#assumptions')).map(e => e.getBoundingClientRect().height));
-    return document.body.scrollHeight + tallest <= paper.sides * paper.height * paper.used;
+    const left = [...main.querySelectorAll('.card, .chart, .bars > div, .columns > *, tr')].filter(e => !e.closest('#assumptions')).map(e => {
+      const {top, bottom} = e.getBoundingClientRect(), end = paper.height - scrollY;
+      return top < end && bottom > end ? end - top + paper.heading : 0;
+    });
+    return document.body.scrollHeight + Math.max(0, ...left) <= paper.sides * paper.height * paper.used;
   };
   const all = [...main.querySelectorAll('section')].filter(e => e.offsetHeight > 0), rest = all.slice(1).reverse().filter(e => !folds.includes(e.id));
   const order = [...folds.map(id => all.find(e => e.id === id)).filter(Boolean), ...rest];

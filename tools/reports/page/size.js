@@ -111,12 +111,12 @@ function networks() {
 
 /// Owned nodes, and bought ones of another type: alone, in one job, or with a job on each.
 function islands() {
-  (answer.islands || []).forEach((all, i) => section('Owned and bought nodes', el('p', {}, all.reason), table([{name: `beside ${all.nodes} × ${all.node}`}, {name: 'to buy'},
+  (answer.islands || []).forEach((all, i) => section('Owned and bought nodes', el('p', {}, all.reason[0].toUpperCase() + all.reason.slice(1)), table([{name: `beside ${all.nodes} × ${all.node}`}, {name: 'to buy'},
     {name: 'GPUs to buy', number: true}, {name: 'step in s', number: true}, {name: 'samples/s', number: true}, {name: 'of two jobs', number: true}, {name: 'days', number: true},
     {name: currency, number: true}, {name: 'misses', words: true}], all.rows.map((r, k) => {
     const at = `islands.${i}.rows.${k}`;
     return [r.way, r.bought_nodes ? `${r.bought_nodes} × ${r.node}` : r.node && r.error ? r.node : '–', cell(`${at}.bought_gpus`, 'number'),
-      r.owned_step_time_s === undefined ? cell(`${at}.step_time_s`, 'number') : {text: el('span', {}, figure(`${at}.owned_step_time_s`, 'number'), ' and ', figure(`${at}.step_time_s`, 'number')), sort: r.step_time_s},
+      r.owned_step_time_s === undefined ? cell(`${at}.step_time_s`, 'number') : {text: el('span', {}, figure(`${at}.owned_step_time_s`, 'number'), ', ', figure(`${at}.step_time_s`, 'number')), sort: r.step_time_s},
       cell(`${at}.samples_per_s`, 'number'), cell(`${at}.of_two_jobs`, 'share'), cell(`${at}.days`, 'days'), cell(`${at}.cost`, 'number'), r.error || r.missed || 'none'];
   }), true), el('p', {class: 'quiet'}, 'Bought alone: the owned nodes are left to other work. Two jobs: one on each type, each trains a model of its own on a part of the samples, and both end together. Of two jobs: samples a second over those of two jobs on the same nodes.')));
 }
