@@ -65,15 +65,28 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
 
 }  // namespace
 
+const ForwardPasses::Pass& ForwardPasses::pass(std::int64_t sequences, std::int64_t tokens, bool decodes,
+                                               const std::function<Pass()>& make) {
+  const std::tuple key{sequences, tokens, decodes};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = passes_.find(key); found != passes_.end()) return found->second;
+  }
+  Pass made = make();
+  const std::lock_guard lock(mutex_);
+  return passes_.try_emplace(key, std::move(made)).first->second;
+}
+
 DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
-                         ExchangeTime all_reduce, ExchangeTime all_to_all)
+                         ExchangeTime all_reduce, ExchangeTime all_to_all, std::shared_ptr<ForwardPasses> passes)
     : model_(model),
       config_(config_of(model_)),
       engine_(engine),
       gpu_(gpu),
       layout_(layout),
       all_reduce_(std::move(all_reduce)),
-      all_to_all_(std::move(all_to_all)) {
+      all_to_all_(std::move(all_to_all)),
+      table_(passes ? std::move(passes) : std::make_shared<ForwardPasses>()) {
   weights_ = weight_bytes(network(1, 1), layout.fp8);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
@@ -101,21 +114,29 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
   return make_network(model_, sequences, tokens, Precision::bf16, options);
 }
 
-DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
+ForwardPasses::Pass DecodeCosts::new_pass(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
   Network pass = network(sequences, tokens);
   if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
-  PassTime time;
+  ForwardPasses::Pass all;
   for (const Layer& layer : pass.layers) {
     for (const KernelCall& call : layer.forward) {
       const Kernel kind = kind_of(call.work.kernel);
-      if (!decodes || (kind != Kernel::attention && kind != Kernel::scan)) time.kernels += kernel_time(gpu_, call.work);
+      if (!decodes || (kind != Kernel::attention && kind != Kernel::scan)) all.kernels += kernel_time(gpu_, call.work);
     }
-    for (const Exchange& exchange : layer.forward_exchanges)
-      if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
-        time.exchanges += all_to_all_(exchange.bytes);
-      else
-        time.exchanges += all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
+    for (const Exchange& exchange : layer.forward_exchanges) all.exchanges.emplace_back(exchange.kind, exchange.bytes);
   }
+  return all;
+}
+
+DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
+  const ForwardPasses::Pass& pass =
+      table_->pass(sequences, tokens, decodes, [&] { return new_pass(sequences, tokens, decodes); });
+  PassTime time{pass.kernels, {}};
+  for (const auto& [kind, bytes] : pass.exchanges)
+    if (kind == ExchangeKind::all_to_all && all_to_all_)
+      time.exchanges += all_to_all_(bytes);
+    else
+      time.exchanges += all_reduce_(bytes) * (kind == ExchangeKind::all_reduce ? 1 : 0.5);
   return time;
 }
 

@@ -1,8 +1,14 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "models/generation/engine.hpp"
+#include "models/networks/layers/exchange.hpp"
 #include "models/networks/network_entry.hpp"
 
 namespace trainyard {
@@ -46,6 +52,22 @@ class GenerationCosts {
   virtual Bytes room() const = 0;  ///< bytes of one GPU for keys, values and states
 };
 
+/// Kernels and exchanges of the forward passes of one network, on one type of GPU and with one layout of an engine. Loops
+/// that differ in nothing else share a table, also on several threads.
+class ForwardPasses {
+ public:
+  struct Pass {
+    Seconds kernels;
+    std::vector<std::pair<ExchangeKind, Bytes>> exchanges;
+  };
+  /// Returns the pass over `tokens` new tokens of each sequence; `make` makes it if the table lacks it.
+  const Pass& pass(std::int64_t sequences, std::int64_t tokens, bool decodes, const std::function<Pass()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<std::int64_t, std::int64_t, bool>, Pass> passes_;
+};
+
 /// Prices by the kernels of the network on a GPU of the catalog. A decode step is a forward pass of one token for each
 /// sequence, in which attention reads the cache instead, and a state-space layer reads and writes its state. Matrix
 /// products and experts are priced by their shapes, as in training; the batch is rounded up to a captured graph's.
@@ -55,9 +77,9 @@ class DecodeCosts : public GenerationCosts {
 
   /// `all_reduce` and `all_to_all`: time of such an exchange among the GPUs of the engine, by the bytes of the tensor, or
   /// by the bytes that each GPU sends. Throws UserError at the model's place for a network that generates no text, and
-  /// for a sharding that does not divide it.
+  /// for a sharding that does not divide it. `passes`: table of this network, GPU and layout; null: a new one.
   DecodeCosts(const NetworkEntry&, const Engine&, const Gpu&, const EngineLayout&, ExchangeTime all_reduce,
-              ExchangeTime all_to_all = {});
+              ExchangeTime all_to_all = {}, std::shared_ptr<ForwardPasses> passes = nullptr);
 
   DecodeTime decode(int batch, double context) const override { return verify(batch, 1, context); }
   /// Returns the time of a pass over `tokens` new tokens of each of `batch` sequences, which reads the cache once.
@@ -74,6 +96,7 @@ class DecodeCosts : public GenerationCosts {
   struct PassTime {
     Seconds kernels, exchanges;
   };
+  ForwardPasses::Pass new_pass(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   const PassTime& decode_pass(int batch) const;
   Seconds prefill_pass(std::int64_t tokens) const;
@@ -85,6 +108,7 @@ class DecodeCosts : public GenerationCosts {
   Gpu gpu_;
   EngineLayout layout_;
   ExchangeTime all_reduce_, all_to_all_;
+  std::shared_ptr<ForwardPasses> table_;
   Bytes weights_, policy_, room_;
   double token_bytes_ = 0;                  ///< bytes of keys and values of one token in one layer, on one GPU
   double full_layers_ = 0;                  ///< layers whose attention reads all tokens

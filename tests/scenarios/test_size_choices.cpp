@@ -235,6 +235,8 @@ TEST_CASE("the choices of size and the verdict are in its JSON, with intervals a
   SizeAnswer answer = rented_sizes(3, 0.5, 0, 0.1);
   answer.choices.front().network = "2:1";
   answer.choices.front().used_money = 9000;
+  answer.choices.front().beside = "dgx-a100";
+  answer.choices.front().beside_nodes = 2;
   answer.choices.front().risk = 0.14;
   const nlohmann::ordered_json j = size_fields().json(answer);
   const nlohmann::ordered_json& choices = j.at("choices");

@@ -132,10 +132,13 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
                          "/scenarios/prices-example.yml --html size.html")
               .exit == 0);
   REQUIRE(folder.trainyard("fleet fleet.yaml --html fleet.html").exit == 0);
+  REQUIRE(
+      folder.trainyard("run " TRAINYARD_SOURCE_DIR "/scenarios/post-training-llama3-8b-16xh100.yaml --html loop.html")
+          .exit == 0);
   REQUIRE(folder.trainyard("teach all-reduce --ranks 4 --html lesson.html").exit == 0);
   REQUIRE(folder.trainyard("teach pipeline --stages 2 --micro-batches 2 --html pipeline.html").exit == 0);
   for (const std::string name :
-       {"p.html", "large.html", "size.html", "plan.html", "fleet.html", "lesson.html", "pipeline.html"}) {
+       {"p.html", "large.html", "loop.html", "size.html", "plan.html", "fleet.html", "lesson.html", "pipeline.html"}) {
     const bool is_lesson = name == "lesson.html" || name == "pipeline.html";
     for (const int width : {390, 1400}) {
       INFO(name << " " << width);
@@ -153,6 +156,10 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
     INFO(name);
     const std::size_t sides = printed_sides(folder, name);
     CHECK((sides == 1 || sides == 2));
+    // The page as it is printed: no text is below 8 pt, and nothing is wider than the paper, which a browser would shrink.
+    const PageDump paper = render(folder, name + "#paper", "--virtual-time-budget=5000 --window-size=1400,1000");
+    CHECK(std::stod(attribute(paper.dom, "data-smallest-text")) >= 8);
+    CHECK(attribute(paper.dom, "data-wider-than-paper") == "0");
   }
   const std::string size = render(folder, "size.html").dom;
   CHECK_THAT(size, Contains("class=\"track\"") && Contains("deadline"));

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -215,6 +217,56 @@ TEST_CASE("size says hours or minutes, not 0.0 days, of a short training", "[siz
   const std::string screen = size_screen(answer);
   CHECK_THAT(screen, Contains("4 x dgx-h100 (0 GPUs): 72.0 min, 0 GPU-hours") && Contains("  72.0 min  ") &&
                          !Contains("0.0 days"));
+}
+
+TEST_CASE("the screen of size has a table of owned and bought nodes", "[size][islands]") {
+  SizeAnswer answer;
+  answer.scenario = "question";
+  answer.currency = "USD";
+  answer.purchase = true;
+  SizeRow row;
+  row.node = "dgx-b200";
+  row.nodes = 1;
+  row.beside = "dgx-h100";
+  row.beside_nodes = 8;
+  row.plan = "data 8";
+  answer.rows = {row};
+  SizeIsland owned, shared, refused;
+  owned.gpus = 64;
+  owned.step_time = 41.2;
+  owned.samples_per_s = 49.7;
+  owned.days = 28.4;
+  owned.missed = "deadline";
+  shared.way = IslandWay::one_job;
+  shared.node = "dgx-b200";
+  shared.nodes = shared.bought_nodes = 1;
+  shared.bought = 8;
+  shared.gpus = 72;
+  shared.step_time = 26.17;
+  shared.samples_per_s = 78.3;
+  shared.of_two_jobs = 0.93;
+  shared.days = 18.1;
+  shared.cost = 1744000;
+  SizeIsland jobs = shared;
+  jobs.way = IslandWay::two_jobs;
+  jobs.of_two_jobs.reset();
+  jobs.owned_step_time = 41.2;
+  refused.way = IslandWay::bought_alone;
+  refused.node = "gb200";
+  refused.error = "the site has room for 0 x gb200 beside the owned nodes";
+  answer.islands = {{"dgx-h100", 8, 64, "one job costs least.", {owned, shared, jobs, refused}}};
+  const std::string screen = size_screen(answer);
+  CHECK_THAT(screen, Contains("owned      one job costs least.\n") && Contains("1 x dgx-b200 beside 8 x dgx-h100"));
+  CHECK_THAT(screen, Contains("  beside 8 x dgx-h100 ") && Contains("93.0 %") && Contains("1,744,000"));
+  CHECK_THAT(screen, Contains("41.2 s, 26.17 s") && Contains("the site has room for 0 x gb200"));
+  CHECK(test::widest_line(screen) <= 120);
+  const auto json = size_fields().json(answer);
+  std::set<std::string> keys;
+  for (const auto& [key, field] : json.at("islands").at(0).items()) keys.insert("islands[]." + key);
+  for (const auto& way : json.at("islands").at(0).at("rows"))
+    for (const auto& [key, field] : way.items()) keys.insert("islands[].rows[]." + key);
+  for (const FieldRow& field : size_fields().rows())
+    if (field.path.starts_with("islands[].")) CHECK(keys.contains(field.path));
 }
 
 TEST_CASE("limits of a decision have their units", "[size]") {

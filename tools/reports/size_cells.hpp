@@ -14,13 +14,17 @@ namespace trainyard {
 template <class Cluster>
 std::string cluster_cell(const SizeAnswer& a, const Cluster& c) {
   const bool is_named = !c.network.empty() && c.network != a.counted_network;
-  return fmt::format("{} x {}{}", c.nodes, c.node, is_named ? ", " + c.network : "");
+  return nodes_in_words(c) + (is_named ? ", " + c.network : "");
 }
 
 /// The way to pay for a cluster, if it is a rent: " (spot)".
 inline std::string terms_in_words(const std::string& terms) {
   return terms.empty() || terms == "purchase" ? "" : " (" + terms + ")";
 }
+
+/// States the ways to train on owned nodes and on bought ones of another type, in a sentence and as a table.
+std::string island_lines(const SizeAnswer&);
+std::string island_table(const SizeAnswer&);
 
 /// The values of a quantity, below and above its own, from which another cluster is the cheapest.
 struct DecisionRange {

@@ -20,8 +20,8 @@ namespace {
 std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
 
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
-  std::string text = fmt::format("{}{} x {} ({}){}: {}, {} GPU-hours", a.largest ? r.model + " on " : "", r.nodes,
-                                 r.node, counted_noun(r.gpus, "GPU"), terms_in_words(r.terms), days_words(r.end_days),
+  std::string text = fmt::format("{}{} ({}){}: {}, {} GPU-hours", a.largest ? r.model + " on " : "", nodes_in_words(r),
+                                 counted_noun(r.gpus, "GPU"), terms_in_words(r.terms), days_words(r.end_days),
                                  size_money(r.paid_gpu_hours));
   if (!a.currency.empty())
     text += fmt::format(", {} {}{}", size_money(r.cost), a.currency, a.purchase ? " to buy" : "");
@@ -65,8 +65,9 @@ std::string bound_words(const SizeAnswer& a, const SizeBound& b) {
 std::string fewest_lines(const SizeAnswer& a) {
   std::string text;
   for (const SizeFewest& f : a.fewest) {
-    const auto late = std::ranges::find_if(
-        a.rows, [&f](const SizeRow& r) { return r.model == f.model && r.node == f.node && r.nodes == f.late; });
+    const auto late = std::ranges::find_if(a.rows, [&f](const SizeRow& r) {
+      return r.model == f.model && types_in_words(r) == f.node && r.nodes == f.late;
+    });
     std::string why = "fewer have no plan";
     if (late != a.rows.end()) {
       why = fmt::format("{}: {}", f.late, late->good() ? days_words(late->end_days) : late->error);
@@ -281,7 +282,7 @@ std::string tornado_picture(const SizeAnswer& a) {
   const double height = top + row * static_cast<double>(ranges.size()) + 30;
   const SizeRow& best = *a.cheapest;
   const std::string title =
-      fmt::format("{} x {}{}{} is the decision until …", best.nodes, best.node,
+      fmt::format("{}{}{} is the decision until …", nodes_in_words(best),
                   best.network.empty() ? "" : " with the network " + best.network, terms_in_words(best.terms));
   Svg svg(label_width + width + room_for_labels, height, title,
           "Prices, deadline and budget at which the decision is another one.");
@@ -361,10 +362,9 @@ std::string size_screen(const SizeAnswer& a) {
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
     if (row) text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
-  text += network_line(a);
+  text += network_line(a) + island_lines(a);
   line("cheapest", a.cheapest);
-  if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
-    line("fastest", a.fastest);
+  if (a.cheapest && a.fastest && nodes_in_words(*a.fastest) != nodes_in_words(*a.cheapest)) line("fastest", a.fastest);
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
@@ -392,7 +392,7 @@ std::string size_screen(const SizeAnswer& a) {
     return !terms_in_words(r.terms).empty() && r.terms != "on demand" && r.terms != "electricity";
   });
   for (const SizeRow& r : a.rows) {
-    const std::string where = fmt::format("{}{} x {}", one_model ? "" : r.model + " on ", r.nodes, r.node);
+    const std::string where = (one_model ? "" : r.model + " on ") + nodes_in_words(r);
     if (!r.good()) {
       table.rows.push_back({"no", where, counted(r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
       continue;
@@ -417,7 +417,7 @@ std::string size_screen(const SizeAnswer& a) {
                ? "  days: with the delivery of bought nodes\n"
                : "") +
           network_legend(a);
-  text += network_table(a) + choice_table(a) + threshold_table(a);
+  text += network_table(a) + island_table(a) + choice_table(a) + threshold_table(a);
   if (const std::string limit = search_limit(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.not_searched.empty()) {
     std::vector<std::string> words;

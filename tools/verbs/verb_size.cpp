@@ -17,6 +17,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/sizing/size_islands.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
@@ -67,7 +68,7 @@ std::string devices_of(const SizeAnswer& answer) {
 
 struct SizeFlags {
   std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, html, write, chinchilla,
-      tolerance, headroom, confidence, samples_per_s, network, network_switch, csv;
+      tolerance, headroom, confidence, samples_per_s, network, network_switch, csv, write_beside;
   int unit = 0, gpus = 0, most_nodes = 0;
   bool purchase = false, post_training = false;
   std::vector<std::string> sets;
@@ -145,6 +146,9 @@ struct SizeFlags {
                      "write a page that opens with the verdict: ways to pay, what would change the decision, and the "
                      "assumptions with their sources; - is stdout");
     arguments.output("--write", write, "write the cheapest cluster and plan as a scenario; - is stdout");
+    arguments.output("--write-beside", write_beside,
+                     "with --purchase: write the cheapest job on owned nodes (purchase.owned) and bought ones of "
+                     "another type together as a scenario; - is stdout");
     shares.declare(arguments, "type of node");
   }
 
@@ -163,6 +167,7 @@ struct SizeFlags {
                                                                  {"--network", !network.empty()},
                                                                  {"--switch", !network_switch.empty()},
                                                                  {"--csv", !csv.empty()},
+                                                                 {"--write-beside", !write_beside.empty()},
                                                                  {"--svg", !svg.empty()},
                                                                  {"--html", !html.empty()},
                                                                  {"--points", !shares.points.empty()},
@@ -209,7 +214,8 @@ struct SizeFlags {
     options.search_seconds = limits.wall_seconds();
     if (!family.empty()) options.models = models_of_family(family);
     options.journal = shares.points;
-    options.shard = shares.requested_shard(!(json + svg + html + write + csv).empty());
+    options.shard = shares.requested_shard(!(json + svg + html + write + csv + write_beside).empty());
+    if (!write_beside.empty() && !purchase) throw UserError("--write-beside: only with --purchase");
     return options;
   }
 
@@ -298,6 +304,18 @@ std::string size_page(const Node& document, const SizeAnswer& answer, const std:
   return chart_page("Which machine for " + answer.scenario, std::move(data), {page_script::size()});
 }
 
+void write_shared_job(const std::string& file, const std::string& name, const SizeAnswer& answer) {
+  const SizeIsland* job = best_shared_job(answer);
+  if (!job)
+    throw UserError(
+        "--write-beside: there is no job on owned and bought nodes; expected purchase.owned in the prices, and a type "
+        "to buy that trains in one job with them");
+  write_atomically(file, fmt::format("# {}: the cheapest job on owned and bought nodes by `trainyard size`, {} x {} "
+                                     "beside those that are owned.\n",
+                                     name, job->nodes, job->node) +
+                             job->scenarios.front());
+}
+
 std::string size_answer(const VerbQuestion& question) {
   SizeFlags flags;
   flags.arguments.take(question);
@@ -332,10 +350,14 @@ int size_verb(const std::vector<std::string>& words) {
     return kGood;
   }
   const std::string device = devices_of(answer), text = in_words_of(device, size_screen(answer));
-  if (flags.json != "-" && flags.svg != "-" && flags.write != "-" && flags.html != "-" && flags.csv != "-") print(text);
+  const auto is_stdout = [](const std::string& file) { return file == "-"; };
+  if (std::ranges::none_of(std::vector{flags.json, flags.svg, flags.write, flags.html, flags.csv, flags.write_beside},
+                           is_stdout))
+    print(text);
   write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
   if (!flags.csv.empty() && answer.networks) write_atomically(flags.csv, size_networks_csv(*answer.networks));
+  if (!flags.write_beside.empty()) write_shared_job(flags.write_beside, flags.name(), answer);
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
   if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));
   if (!flags.write.empty())

@@ -9,16 +9,18 @@ EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limit
     : costs_(costs),
       limits_(limits),
       prompt_cache_(costs.cache(limits.prompt_tokens)),
+      states_(costs.states()),
       free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
   Sequence sequence;
-  sequence.index = answers_.size();
+  sequence.index = static_cast<std::uint32_t>(answers_.size());
   sequence.remaining = answer.tokens;
-  waiting_.push_back(sequence);
   answers_.push_back(answer);
   const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
   if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
+  sequence.most_calls = static_cast<std::uint32_t>(answers_.back().calls.size());
+  waiting_.push_back(sequence);
   run_.starts.emplace_back();
   run_.ends.emplace_back();
   return sequence.index;
@@ -26,9 +28,8 @@ std::size_t EngineClock::add(const PlannedAnswer& answer) {
 
 /// Returns the number of tokens until the next call, or until the end of the answer.
 double EngineClock::to_next_call(const Sequence& s) const {
-  const std::vector<Seconds>& calls = answers_[s.index].calls;
-  if (s.calls >= calls.size()) return s.remaining;
-  const auto parts = static_cast<double>(calls.size() + 1), until_call = static_cast<double>(s.calls + 1);
+  if (s.calls >= s.most_calls) return s.remaining;
+  const auto parts = static_cast<double>(s.most_calls + 1), until_call = static_cast<double>(s.calls + 1);
   return std::floor(answers_[s.index].tokens * until_call / parts) - s.generated;
 }
 
@@ -36,7 +37,7 @@ double EngineClock::to_next_call(const Sequence& s) const {
 /// further tokens.
 Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   const double more = std::min(ahead, s.remaining);
-  return costs_.states() + costs_.cache(context(s) + more) - prompt_cache_;
+  return states_ + costs_.cache(context(s) + more) - prompt_cache_;
 }
 
 /// Returns the bytes of keys, values and states of all sequences after `ahead` further tokens of each running one.
@@ -46,15 +47,6 @@ Bytes EngineClock::cache_after(double ahead) const {
   for (const Sequence& s : away_)
     if (s.has_cache) all += own_cache(s, 0);
   return all;
-}
-
-/// Returns the tokens that unfinished answers have now.
-double EngineClock::tokens_in_flight() const {
-  double tokens = 0;
-  for (const Sequence& s : running_) tokens += s.generated;
-  for (const Sequence& s : away_) tokens += s.generated;
-  for (const Sequence& s : waiting_) tokens += s.generated;
-  return tokens;
 }
 
 void EngineClock::leave(std::size_t prompt) {
@@ -81,7 +73,7 @@ void EngineClock::take_back() {
     s.added += limits_.call_tokens;
     if (s.has_cache) {
       tokens += limits_.call_tokens;
-      running_.push_back(s);
+      start(s);
     } else {
       s.has_cache = true;
       waiting_.push_front(s);
@@ -91,6 +83,7 @@ void EngineClock::take_back() {
 }
 
 void EngineClock::admit() {
+  if (waiting_.empty() || running_.size() + away_.size() >= static_cast<std::size_t>(limits_.most_sequences)) return;
   Bytes cache = cache_after(limits_.reserved_tokens);
   double tokens = 0;
   while (!waiting_.empty() && running_.size() + away_.size() < static_cast<std::size_t>(limits_.most_sequences)) {
@@ -106,32 +99,39 @@ void EngineClock::admit() {
     tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
-    running_.push_back(next);
+    start(next);
     waiting_.pop_front();
   }
   spend_prefill(tokens);
 }
 
-/// Returns the number of decode steps until the next end or call, at most `reserved_tokens`.
-double EngineClock::next_steps() const {
-  double steps = limits_.reserved_tokens;
-  for (const Sequence& s : running_) steps = std::min(steps, to_next_call(s));
-  return steps;
+/// Adds a sequence to those that run.
+void EngineClock::start(const Sequence& s) {
+  least_next_ = std::min(least_next_, to_next_call(s));
+  running_.push_back(s);
 }
 
-void EngineClock::preempt_until_it_fits() {
-  while (running_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
+double EngineClock::preempt_until_it_fits() {
+  fitted_steps_ = next_steps();
+  fitted_cache_ = cache_after(fitted_steps_);
+  while (running_.size() > 1 && fitted_cache_ > costs_.room()) {
     leave(answers_[running_.back().index].prompt);
     waiting_.push_front(running_.back());
     running_.pop_back();
     ++run_.preemptions;
+    least_next_ = std::numeric_limits<double>::infinity();
+    for (const Sequence& s : running_) least_next_ = std::min(least_next_, to_next_call(s));
+    fitted_steps_ = next_steps();
+    fitted_cache_ = cache_after(fitted_steps_);
   }
-  for (auto s = away_.rbegin(); s != away_.rend() && cache_after(next_steps()) > costs_.room(); ++s) {
+  for (auto s = away_.rbegin(); s != away_.rend() && fitted_cache_ > costs_.room(); ++s) {
     if (!s->has_cache) continue;
     s->has_cache = false;
     leave(answers_[s->index].prompt);
     ++run_.preemptions;
+    fitted_cache_ = cache_after(fitted_steps_);
   }
+  return fitted_steps_;
 }
 
 void EngineClock::plan_part() {
@@ -146,8 +146,7 @@ void EngineClock::plan_part() {
     part_.end = back;
     return;
   }
-  preempt_until_it_fits();
-  part_.steps = next_steps();
+  part_.steps = preempt_until_it_fits();
   double contexts = 0;
   for (const Sequence& s : running_) contexts += context(s);
   const auto batch = static_cast<double>(running_.size());
@@ -185,9 +184,11 @@ std::vector<std::size_t> EngineClock::advance() {
     run_.time = part.end;
     return ended;
   }
-  const auto batch = static_cast<double>(running_.size());
-  run_.cache_peak = std::max(run_.cache_peak, cache_after(part.steps));
-  run_.token_seconds += (tokens_in_flight() + batch * part.steps / 2) * (part.steps * part.step.sum().value);
+  const std::size_t batch_size = running_.size();
+  const auto batch = static_cast<double>(batch_size);
+  run_.cache_peak = std::max(run_.cache_peak, part.steps == fitted_steps_ ? fitted_cache_ : cache_after(part.steps));
+  run_.token_seconds += (in_flight_ + batch * part.steps / 2) * (part.steps * part.step.sum().value);
+  in_flight_ += part.steps * batch;
   run_.decode.products += part.steps * part.step.products;
   run_.decode.cache += part.steps * part.step.cache;
   run_.decode.exchanges += part.steps * part.step.exchanges;
@@ -195,22 +196,29 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.time += part.steps * part.step.sum();
   run_.steps += part.steps;
   run_.tokens += part.steps * batch;
-  std::vector<Sequence> still;
-  still.reserve(running_.size());
-  for (Sequence& s : running_) {
+  std::size_t kept = 0;  // sequences that go on, moved to the front
+  least_next_ = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < batch_size; ++i) {
+    Sequence& s = running_[i];
     s.generated += part.steps;
     s.remaining -= part.steps;
     if (s.remaining <= 0) {
       run_.ends[s.index] = run_.time;
       leave(answers_[s.index].prompt);
       ended.push_back(s.index);
-    } else if (s.calls < answers_[s.index].calls.size() && to_next_call(s) <= 0) {
+      in_flight_ -= s.generated;
+      continue;
+    }
+    const double next = to_next_call(s);
+    if (s.calls < s.most_calls && next <= 0) {
       call_tool(s);
     } else {
-      still.push_back(s);
+      least_next_ = std::min(least_next_, next);
+      if (kept != i) running_[kept] = s;
+      ++kept;
     }
   }
-  running_ = std::move(still);
+  running_.resize(kept);
   return ended;
 }
 
@@ -227,6 +235,7 @@ std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
 void EngineClock::give_up_cache() {
   for (auto s = running_.rbegin(); s != running_.rend(); ++s) waiting_.push_front(*s);
   running_.clear();
+  least_next_ = std::numeric_limits<double>::infinity();
   for (Sequence& s : away_) s.has_cache = false;
   prompts_.clear();
 }

@@ -80,10 +80,10 @@ class EngineClock {
 
  private:
   struct Sequence {
-    std::size_t index = 0;
     double generated = 0, remaining = 0, added = 0;  // `added`: tokens of results of calls
-    std::size_t calls = 0;                           // calls until now
     Seconds back;                                    // end of the call that it waits for
+    std::uint32_t index = 0;                         // number of its answer on this engine
+    std::uint32_t calls = 0, most_calls = 0;         // calls until now, and all calls of the answer
     bool has_cache = true;                           // while it waits for a call
   };
   /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`.
@@ -96,7 +96,7 @@ class EngineClock {
 
   const GenerationCosts& costs_;
   EngineLimits limits_;
-  Bytes prompt_cache_;  // keys and values of a prompt
+  Bytes prompt_cache_, states_;  // keys and values of a prompt, and the states of a sequence
   std::vector<PlannedAnswer> answers_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first
@@ -105,10 +105,13 @@ class EngineClock {
   std::vector<Seconds> free_sandboxes_;
   EngineRun run_;
   Part part_;
+  double in_flight_ = 0;                                         // tokens that unfinished answers have now
+  double least_next_ = std::numeric_limits<double>::infinity();  // least `to_next_call` of the running sequences
+  double fitted_steps_ = 0;                                      // `next_steps` of the part that was planned last
+  Bytes fitted_cache_;                                           // bytes of all sequences after these steps
   Seconds part_begin_;
   bool open_ = true;
 
-  double tokens_in_flight() const;
   double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
   double to_next_call(const Sequence&) const;
   Bytes own_cache(const Sequence&, double ahead) const;
@@ -117,8 +120,10 @@ class EngineClock {
   void spend_prefill(double tokens);
   void take_back();
   void admit();
-  double next_steps() const;
-  void preempt_until_it_fits();
+  double next_steps() const { return std::min<double>(limits_.reserved_tokens, least_next_); }
+  void start(const Sequence&);
+  /// Returns `next_steps` of the sequences that fit.
+  double preempt_until_it_fits();
   void plan_part();
   void call_tool(Sequence&);
 };

@@ -426,7 +426,7 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   const auto costs_of = [&](const NetworkEntry& network) {
     return DecodeCosts(network, choice.engine, gpu, choice.layout, all_reduce, all_to_all);
   };
-  const DecodeCosts plain = costs_of(model);
+  const DecodeCosts plain(model, choice.engine, gpu, choice.layout, all_reduce, all_to_all, choice.passes);
   EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy()};
   if (choice.speculation.tokens > 0) {
     const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,

@@ -61,6 +61,8 @@ struct PostTrainingChoice {
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
+  std::shared_ptr<ForwardPasses> passes =
+      std::make_shared<ForwardPasses>();  ///< forward passes of the policy in an engine
   Place place, tensor_place, expert_place, precision_place;
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }

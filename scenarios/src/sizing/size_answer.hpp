@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -17,10 +18,13 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A model on a number of nodes of one type, with the best plan found there.
+/// A model on a number of nodes of one type, with the best plan found there. Nodes of another type that are owned already
+/// may train in the same job.
 struct SizeRow {
   std::string model, node;
-  int nodes = 0, gpus = 0;
+  int nodes = 0, gpus = 0;            ///< `gpus`: of all nodes of the job
+  std::string beside;                 ///< type of owned nodes in the same job; empty: there are none
+  int beside_nodes = 0;               ///< number of these nodes
   std::int64_t batch = 0;             ///< samples of a step
   std::vector<std::int64_t> batches;  ///< batches that were compared by their time per sample; empty: a single one
   std::string error;                  ///< why the training is impossible; empty: it is possible
@@ -37,8 +41,8 @@ struct SizeRow {
   double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
   bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
-  double parameters = 0, tokens = 0;
-  StepDoubt doubt;                 ///< doubt of the step time
+  double parameters = 0, tokens = 0, steps = 0;  ///< of the whole training: `tokens`, `steps`
+  StepDoubt doubt;                               ///< doubt of the step time
   std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
   double step_time = 0, time = 0;  ///< s; `time`: time of the training with failures and checkpoints
   double mfu = 0, goodput = 1;
@@ -53,6 +57,7 @@ struct SizeRow {
   Node document;  ///< the scenario with that plan
   bool good() const { return error.empty(); }
   double days() const { return time / kSecondsOfDay; }
+  double samples() const { return steps * static_cast<double>(batch); }
 };
 
 /// The fewest nodes of a type that were evaluated and meet the deadline.
@@ -77,8 +82,10 @@ struct SizeThreshold {
   double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
   std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
   int nodes = 0;
-  std::string network;     ///< kind of network of that cluster; empty: that of the question
-  std::string terms = {};  ///< way to pay for that cluster; empty: there are no prices, or no cluster
+  std::string network;      ///< kind of network of that cluster; empty: that of the question
+  std::string terms = {};   ///< way to pay for that cluster; empty: there are no prices, or no cluster
+  std::string beside = {};  ///< type of owned nodes in the same job; empty: there are none
+  int beside_nodes = 0;     ///< number of these nodes
 };
 
 /// A cluster and a way to pay for it. Money is in the currency of the prices.
@@ -100,6 +107,8 @@ struct SizeChoice {
   std::optional<double> break_even;  ///< price at which it costs as much as the decision. No value: at none
   bool decision = false;             ///< true: the verdict takes this choice
   std::string network;               ///< kind of network that its figures count; empty: that of the question
+  std::string beside;                ///< type of owned nodes in the same job; empty: there are none
+  int beside_nodes = 0;              ///< number of these nodes
 };
 
 /// The decision in sentences.
@@ -153,6 +162,45 @@ struct SizeNetworks {
   const SizeNetwork* find(const SizeRow& cluster, const std::string& kind) const;
 };
 
+/// The ways to train on nodes that are owned and on bought ones of another type.
+enum class IslandWay : std::uint8_t {
+  owned_alone,   ///< the owned nodes train, and nothing is bought
+  bought_alone,  ///< the bought nodes train; the owned ones are left to other work
+  one_job,       ///< both train one model in one job
+  two_jobs       ///< each type trains a model of its own on a part of the tokens, and both end at the same time
+};
+const char* name_of(IslandWay);
+
+/// One of these ways. Figures are those of `run` of its scenarios.
+struct SizeIsland {
+  IslandWay way = IslandWay::owned_alone;
+  std::string node;                  ///< type of the nodes beside the owned ones; empty: there are none
+  int nodes = 0;                     ///< number of these nodes
+  int bought_nodes = 0, bought = 0;  ///< nodes and devices to buy
+  int gpus = 0;                      ///< devices that train
+  std::string error;                 ///< why there is no training; empty: there is one
+  std::string plan;                  ///< the plan in words; of two jobs, that of the nodes beside the owned ones
+  double step_time = 0;              ///< s; of two jobs, that of the nodes beside the owned ones
+  double owned_step_time = 0;        ///< step of the job on the owned nodes, s; 0: there is no such job
+  double owned_share = 0;            ///< part of the samples that the job on the owned nodes trains on
+  double samples_per_s = 0;          ///< of all jobs together
+  std::optional<double>
+      of_two_jobs;     ///< samples per second over those of two jobs on the same nodes. No value: not known
+  double days = 0;     ///< days until the last job ends, including the delivery of bought nodes
+  double cost = 0;     ///< purchase price
+  std::string missed;  ///< conditions that it misses: "deadline", "budget", "deadline and budget"; empty: none
+  std::vector<std::string> scenarios;  ///< its jobs as `run` takes them, that of the owned nodes first
+  bool good() const { return error.empty(); }
+};
+
+/// Nodes that are owned, and what could be bought beside them.
+struct SizeIslands {
+  std::string node;              ///< type of the owned nodes
+  int nodes = 0, gpus = 0;       ///< their number, and that of their devices
+  std::string reason;            ///< the cheapest way to train one model, and the others, in figures
+  std::vector<SizeIsland> rows;  ///< ways to train, by the type that is bought
+};
+
 struct SizeAnswer {
   std::string scenario, currency;  ///< currency empty: no prices
   double days = 0, budget = 0;     ///< deadline and budget; budget 0: none
@@ -184,6 +232,7 @@ struct SizeAnswer {
   /// The best plan that fits without headroom on the nodes of `cheapest` (else `nearest`). No value: it is not faster.
   std::optional<SizeRow> without_headroom;
   std::optional<SizeNetworks> networks;  ///< No value: the question does not ask for networks
+  std::vector<SizeIslands> islands;      ///< one per type of owned nodes; empty: none count, or nothing is bought
 };
 
 struct SizeOptions {
@@ -228,6 +277,15 @@ bool meets_deadline(const SizeAnswer&, const SizeRow&);
 /// cheapest way to pay for a cluster that meets both, or the nearest. All other parts of the answer are about it:
 /// `cheapest`, `thresholds`, `choices` and `verdict`.
 void judge_sizes(SizeAnswer&, const Prices&);
+
+std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes, const std::string& beside);
+/// Names the nodes of a cluster: "48 x dgx-h100", "16 x dgx-b200 beside 64 x dgx-h100".
+template <class Cluster>
+std::string nodes_in_words(const Cluster& c) {
+  return nodes_in_words(c.nodes, c.node, c.beside_nodes, c.beside);
+}
+/// Names the types of a cluster's nodes: "dgx-h100", "dgx-b200 beside dgx-h100".
+std::string types_in_words(const SizeRow&);
 
 /// Writes money with its currency: "12.72 million USD".
 std::string money_words(double money, const std::string& currency);

@@ -117,6 +117,8 @@ class ChangeFinder {
       change.nodes = payment.row->nodes;
       change.network = payment.row->network;
       change.terms = payment.terms;
+      change.beside = payment.row->beside;
+      change.beside_nodes = payment.row->beside_nodes;
     }
     all_.push_back(std::move(change));
     return true;
@@ -183,11 +185,11 @@ class ChangeFinder {
     }
   }
 
-  /// Varies the training time of each node type, in per cent of the simulated one: an error of the simulation. Rents
+  /// Varies the training time on each node type, or on two types in one job, in per cent of the simulated one: an error of the simulation. Rents
   /// change with the time, purchase prices do not.
   void add_times() {
     std::set<std::string> nodes;
-    for (const SizeWay& payment : ways_) nodes.insert(payment.row->node);
+    for (const SizeWay& payment : ways_) nodes.insert(types_in_words(*payment.row));
     for (const std::string& node : nodes) {
       VariedQuantity time = varied(fmt::format("time of {} in % of the simulated", node), 100);
       time.figures = [this, &node](std::size_t i, double percent) { return scaled(i, node, percent / 100); };
@@ -198,7 +200,7 @@ class ChangeFinder {
 
   WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
     const SizeWay& payment = ways_[i];
-    if (payment.row->node != node) return own_figures(i);
+    if (types_in_words(*payment.row) != node) return own_figures(i);
     return {scaled_cost(payment, timed_[i], factor), payment.wait + payment.days * payment.longest * factor};
   }
 
@@ -220,11 +222,11 @@ class ChangeFinder {
   /// cost and the budget, are equal. Costs are linear between the ends of terms.
   std::vector<double> time_factors(const std::string& node) const {
     const SizeWay& decision = ways_[decided_];
-    const double most = decision.row->node == node ? std::max(1.0, latest_factor(decision)) : 1;
+    const double most = types_in_words(*decision.row) == node ? std::max(1.0, latest_factor(decision)) : 1;
     std::vector<double> all;
     std::set<double> ends{0, most};
     for (const SizeWay& payment : ways_) {
-      if (payment.row->node != node) continue;
+      if (types_in_words(*payment.row) != node) continue;
       all.push_back(latest_factor(payment));
       const Prices::Offer* offer = prices_.offer(payment);
       for (int terms = 1; offer && offer->months > 0 && terms <= kMostTerms; ++terms)

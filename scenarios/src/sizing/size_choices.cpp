@@ -75,7 +75,8 @@ class ChoiceList {
       return std::tuple(!meets_all(answer_, w), is_late, is_late ? w.end() : w.cost);
     };
     const auto other = std::ranges::find_if(best_, [&payment](const PricedWay& listed) {
-      return listed.payment.row->node == payment.row->node && listed.payment.terms == payment.terms;
+      return listed.payment.row->node == payment.row->node && listed.payment.row->beside == payment.row->beside &&
+             listed.payment.terms == payment.terms;
     });
     if (other == best_.end())
       best_.push_back(priced(payment));
@@ -110,10 +111,12 @@ class ChoiceList {
 
 }  // namespace
 
-const std::string& SizePrices::gpu_name(const std::string& node) {
-  const auto [found, is_new] = gpu_names_.try_emplace(node);
-  if (is_new) found->second = read_node(catalog_.resolve("node", Node::scalar_node(node)), catalog_).gpu.name;
-  return found->second;
+const NodeType& SizePrices::type(const std::string& node) {
+  const auto found = types_.find(node);
+  return found != types_.end()
+             ? found->second
+             : types_.emplace(node, read_node(catalog_.resolve("node", Node::scalar_node(node)), catalog_))
+                   .first->second;
 }
 
 const Prices::Offer* SizePrices::offer(const SizeWay& payment) const {
@@ -130,7 +133,7 @@ double SizePrices::network_part(const SizeWay& payment) {
 PricePart SizePrices::nodes_part(const SizeWay& payment, bool by_quantity) {
   const SizeRow& row = *payment.row;
   const Ownership& o = *row.ownership;
-  const double nodes_price = o.purchase_prices.at("nodes"), bought_nodes = row.nodes - o.owned_nodes;
+  const double nodes_price = o.purchase_prices.at("nodes"), bought_nodes = bought_nodes_of(row);
   PricePart part;
   if (nodes_price <= 0 || bought_nodes <= 0) return part;
   const auto take = [&](const auto& names, const std::string& wanted, double pieces) {
@@ -143,7 +146,7 @@ PricePart SizePrices::nodes_part(const SizeWay& payment, bool by_quantity) {
   };
   const Purchase& purchase = prices_.purchase;
   if (!take(purchase.nodes, row.node, bought_nodes))
-    take(purchase.gpus, gpu_name(row.node), bought_nodes * row.gpus / row.nodes);
+    take(purchase.gpus, gpu_name(row.node), bought_nodes * type(row.node).gpus);
   return part;
 }
 
@@ -194,6 +197,8 @@ std::vector<PricePart> SizePrices::parts(const SizeWay& payment) {
   return all;
 }
 
+int bought_nodes_of(const SizeRow& row) { return row.nodes + row.beside_nodes - row.ownership->owned_nodes; }
+
 SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   const SizeRow& row = *payment.row;
   SizeChoice choice;
@@ -203,6 +208,8 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   choice.nodes = row.nodes;
   choice.gpus = row.gpus;
   choice.network = row.network;
+  choice.beside = row.beside;
+  choice.beside_nodes = row.beside_nodes;
   choice.days = payment.end();
   choice.on_time = payment.on_time(answer);
   if (row.doubt.exists()) {

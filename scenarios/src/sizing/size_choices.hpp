@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/hardware/node_type.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
 
@@ -33,9 +34,10 @@ class SizePrices {
   const SizeAnswer& answer_;
   const Prices& prices_;
   const Catalog catalog_;
-  std::map<std::string, std::string> gpu_names_;  // indexed by node type
+  std::map<std::string, NodeType> types_;  // indexed by name
 
-  const std::string& gpu_name(const std::string& node);
+  const NodeType& type(const std::string& node);
+  const std::string& gpu_name(const std::string& node) { return type(node).gpu.name; }
   PricePart nodes_part(const SizeWay&, bool by_quantity);
   static double network_part(const SizeWay&);
 };
@@ -45,6 +47,8 @@ class SizePrices {
 /// much. The thresholds of the answer must be known.
 std::vector<SizeChoice> size_choices(const SizeAnswer&, const Prices&, const std::string& model,
                                      const SizeWay* decision);
+/// Returns the number of nodes of a row that are bought, if it has a purchase price.
+int bought_nodes_of(const SizeRow&);
 /// Returns the choice of a way, without its prices.
 SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
 

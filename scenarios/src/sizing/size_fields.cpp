@@ -61,6 +61,8 @@ JsonFields<SizeRow> size_row_fields() {
       .when(is_good, if_possible)
       .value("parameters", "", &R::parameters, "number of parameters of the model")
       .when(is_good, if_possible)
+      .value("steps", "", &R::steps, "number of steps of the training")
+      .when(is_good, if_possible)
       .value("tokens", "", &R::tokens, "number of tokens of the training")
       .when(is_good, if_possible)
       .value("step_time_s", "s", &R::step_time, "time of one step")
@@ -91,6 +93,10 @@ JsonFields<SizeRow> size_row_fields() {
       .when(&R::rents, "with prices of reserved terms or spot")
       .value("network", "", &R::network, "kind of network that its figures count")
       .when(&R::network, "with --network, if a network is counted and it has one")
+      .value("beside", "", &R::beside, "type of owned nodes that train in the same job")
+      .when(&R::beside, "if there are such nodes")
+      .value("beside_nodes", "", &R::beside_nodes, "number of these nodes")
+      .when(&R::beside, "if there are such nodes")
       .value("network_cost", "money", &R::network_cost,
              "part of its cost for switches and cables; without --purchase, for owning them during the training")
       .when(&R::network, "with --network, if a network is counted and it has one");
@@ -120,7 +126,11 @@ JsonFields<SizeThreshold> threshold_fields() {
       .value("terms", "", &T::terms, "way to pay for it")
       .when(&T::terms, "with prices, if a cluster is left")
       .value("network", "", &T::network, "kind of network between its nodes")
-      .when(&T::network, "with --network, if a network is counted");
+      .when(&T::network, "with --network, if a network is counted")
+      .value("beside", "", &T::beside, "type of owned nodes that train in the same job")
+      .when(&T::beside, "if there are such nodes")
+      .value("beside_nodes", "", &T::beside_nodes, "number of these nodes")
+      .when(&T::beside, "if there are such nodes");
 }
 
 JsonFields<SizeChoice> size_choice_fields() {
@@ -159,7 +169,11 @@ JsonFields<SizeChoice> size_choice_fields() {
              "another one")
       .when(&C::break_even, "if there is such a price")
       .value("network", "", &C::network, "kind of network that its figures count")
-      .when(&C::network, "with --network, if a network is counted");
+      .when(&C::network, "with --network, if a network is counted")
+      .value("beside", "", &C::beside, "type of owned nodes that train in the same job")
+      .when(&C::beside, "if there are such nodes")
+      .value("beside_nodes", "", &C::beside_nodes, "number of these nodes")
+      .when(&C::beside, "if there are such nodes");
 }
 
 JsonFields<SizeVerdict> size_verdict_fields() {
@@ -265,6 +279,59 @@ JsonFields<SizeNetworks> size_networks_fields() {
       .list("rows", &N::rows, size_network_fields(), "the compared networks, by cluster");
 }
 
+JsonFields<SizeIsland> size_island_fields() {
+  using I = SizeIsland;
+  const auto is_good = [](const I& i) { return i.good(); };
+  const auto has_type = [](const I& i) { return !i.node.empty(); };
+  const auto is_pair = [](const I& i) { return i.way == IslandWay::two_jobs; };
+  const char *if_possible = "if the training is possible", *with_type = "unless the owned nodes are alone",
+             *if_pair = "of two jobs";
+  return JsonFields<I>()
+      .value(
+          "way", "", [](auto& i) { return std::string(name_of(i.way)); },
+          "owned alone, bought alone (owned nodes are left to other work), one job on both, or two jobs: one on each "
+          "type, with a model of its own and a part of the samples")
+      .value("node", "", &I::node, "type of the nodes beside the owned ones")
+      .when(has_type, with_type)
+      .value("nodes", "", &I::nodes, "number of these nodes")
+      .when(has_type, with_type)
+      .value("bought_nodes", "", &I::bought_nodes, "number of nodes to buy")
+      .value("bought_gpus", "", &I::bought, "number of devices to buy")
+      .value("gpus", "", &I::gpus, "number of devices that train")
+      .value("error", "", &I::error, "why there is no such training")
+      .when([](const I& i) { return !i.good(); }, "if there is none")
+      .value("plan", "", &I::plan, "the plan in words; of two jobs, that on the nodes beside the owned ones")
+      .when(is_good, if_possible)
+      .value("step_time_s", "s", &I::step_time, "time of a step; of two jobs, on the nodes beside the owned ones")
+      .when(is_good, if_possible)
+      .value("owned_step_time_s", "s", &I::owned_step_time, "time of a step of the job on the owned nodes")
+      .when(is_pair, if_pair)
+      .value("owned_share", "share", &I::owned_share, "part of the samples that the job on the owned nodes trains on")
+      .when(is_pair, if_pair)
+      .value("samples_per_s", "", &I::samples_per_s, "samples a second of all jobs")
+      .when(is_good, if_possible)
+      .value("of_two_jobs", "share", &I::of_two_jobs, "samples a second over those of two jobs on the same nodes")
+      .when(&I::of_two_jobs, "of one job, if each type of node has a plan alone")
+      .value("days", "d", &I::days, "days until the last job ends, including the delivery of bought nodes")
+      .when(is_good, if_possible)
+      .value("cost", "money", &I::cost, "purchase price")
+      .when(is_good, if_possible)
+      .value("missed", "", &I::missed, "conditions that it misses: deadline, budget, or both; empty: none")
+      .when(is_good, if_possible)
+      .value("scenarios", "", &I::scenarios, "its jobs as `run` takes them, that of the owned nodes first")
+      .when(is_good, if_possible);
+}
+
+JsonFields<SizeIslands> size_islands_fields() {
+  using I = SizeIslands;
+  return JsonFields<I>()
+      .value("node", "", &I::node, "type of the owned nodes")
+      .value("nodes", "", &I::nodes, "number of the owned nodes")
+      .value("gpus", "", &I::gpus, "number of their devices")
+      .value("reason", "", &I::reason, "the cheapest way to train one model, and the others in figures")
+      .list("rows", &I::rows, size_island_fields(), "ways to train, by the type that is bought");
+}
+
 const RegisterJsonReference size_reference{"size", "which clusters train a model in time", size_fields};
 
 }  // namespace
@@ -353,7 +420,10 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when(&A::counted_network, "with --network and prices of networks")
           .object("networks", &A::networks, size_networks_fields(),
                   "networks between the nodes of the cheapest clusters in time, else of the nearest")
-          .when(&A::networks, "with --network, if the search was not interrupted");
+          .when(&A::networks, "with --network, if the search was not interrupted")
+          .list("islands", &A::islands, size_islands_fields(),
+                "owned nodes alone, bought nodes of another type alone, both in one job, and a job on each")
+          .when(&A::islands, "with --purchase, if nodes are owned and those of another type can be bought");
   return fields;
 }
 

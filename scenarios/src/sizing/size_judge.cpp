@@ -37,15 +37,15 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   const auto in_time = [&answer](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
   if (const SizeWay* payment = least_way(ways, in_time, cost_of_way)) {
     const bool is_rent = payment->terms != kPurchase && payment->terms != answer.plain_terms;
-    return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}{}{}, costs {}",
-                       payment->row->nodes, payment->row->node,
+    return fmt::format("the budget: the cheapest of the simulated sizes in time, {}{}{}, costs {}",
+                       nodes_in_words(*payment->row),
                        payment->row->network.empty() ? "" : " with the network " + payment->row->network,
                        is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency));
   }
   const SizeWay* payment = least_way(ways, is_any_way, end_of_way);
   if (!payment) return "";
-  std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {} x {}, takes {:.1f} days",
-                                 payment->row->nodes, payment->row->node, payment->days);
+  std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {}, takes {:.1f} days",
+                                 nodes_in_words(*payment->row), payment->days);
   if (payment->wait > 0) text += fmt::format(" after a delivery of {:.1f} days", payment->wait);
   for (const SizeSiteLimit& limit : answer.site_limits)
     if (limit.node == payment->row->node)
@@ -85,7 +85,7 @@ bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   answer.plain_terms = prices.rents.empty() && prices.kwh > 0 ? "electricity" : "on demand";
   sort_stably(answer.rows, [](const SizeRow& a, const SizeRow& b) {
-    return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
+    return std::tie(a.model, a.node, a.beside, a.nodes) < std::tie(b.model, b.node, b.beside, b.nodes);
   });
   mark_best_rows(answer, answer.rows);
   const std::vector<SizeWay> ways = ways_of(answer);

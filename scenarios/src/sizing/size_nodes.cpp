@@ -195,21 +195,58 @@ std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, 
   return least;
 }
 
-Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched) {
+std::optional<Site> site_beside(Site site, const OwnedNodes& owned, const Catalog& catalog) {
+  const double power = provided_power(owned.node, catalog).value;
+  if (site.power.value > 0 && (site.power.value -= owned.nodes * power * site.pue) <= 0) return std::nullopt;
+  if (site.racks > 0) {
+    int of_rack = std::max(1, site.rack_nodes);
+    if (site.rack_power.value > 0) {
+      const auto powered = static_cast<int>(site.rack_power.value / power);
+      of_rack = std::max(1, site.rack_nodes > 0 ? std::min(of_rack, powered) : powered);
+    }
+    if ((site.racks -= (owned.nodes + of_rack - 1) / of_rack) <= 0) return std::nullopt;
+  }
+  if (site.ports > 0 && (site.ports -= owned.nodes * owned.node.hcas) <= 0) return std::nullopt;
+  return site;
+}
+
+/// Returns the entries of `cluster.nodes` for two types of nodes, those with more memory first.
+Node two_types(const NodeType& node, int nodes, const OwnedNodes& beside) {
+  Node list = size_scalar("");
+  list.kind = Node::Kind::list;
+  const auto add = [&list](const NodeType& type, int count) {
+    Node entry = Node::empty_map(list.place);
+    entry.fields.emplace_back("count", size_scalar(fmt::format("{}", count)));
+    entry.fields.emplace_back("node", size_scalar(type.name));
+    list.items.push_back(std::move(entry));
+  };
+  const bool is_larger = node.gpu.memory_capacity > beside.node.gpu.memory_capacity;
+  if (is_larger) add(node, nodes);
+  add(beside.node, beside.nodes);
+  if (!is_larger) add(node, nodes);
+  return list;
+}
+
+Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched,
+                    const OwnedNodes* beside) {
   Node document = original;
   Node& plan = *document.find("plan");
   if (!model.empty()) set_field(document, "model", size_scalar(model));
   Node cluster = Node::empty_map(document.place);
   const Node* own_cluster = document.find("cluster");
   const Node* fabric = own_cluster ? own_cluster->find("fabric") : nullptr;
-  cluster.fields.emplace_back("node", size_scalar(node.name));
-  cluster.fields.emplace_back("nodes", size_scalar(fmt::format("{}", nodes)));
-  if (nodes > 1 && node.fabric.empty())
+  if (!beside) cluster.fields.emplace_back("node", size_scalar(node.name));
+  cluster.fields.emplace_back("nodes",
+                              beside ? two_types(node, nodes, *beside) : size_scalar(fmt::format("{}", nodes)));
+  if (beside || (nodes > 1 && node.fabric.empty()))
     cluster.fields.emplace_back("fabric", fabric ? *fabric : size_scalar("nonblocking"));
   set_field(document, "cluster", std::move(cluster));
   if (is_tpu(node)) put_on_tpus(document);
   std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
   if (searched) std::erase_if(plan.fields, [](const auto& field) { return field.first == "training"; });
+  const Node* pipeline = plan.find("pipeline");
+  if (searched && beside && (!pipeline || (!pipeline->find("layers") && !pipeline->find("stages"))))
+    set_field(document, "plan.pipeline.layers", size_scalar("balanced"));
   if (searched) return document;
   plan = without_choices(plan);
   std::erase_if(plan.fields, [](const auto& field) { return field.first == "pipeline" || field.first == "strategy"; });

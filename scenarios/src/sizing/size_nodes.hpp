@@ -41,10 +41,21 @@ std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&, const Cata
 /// catalog), or the power of its parts if that is more.
 Watts provided_power(const NodeType&, const Catalog&);
 
+/// Nodes that are owned already.
+struct OwnedNodes {
+  NodeType node;
+  int nodes = 0;
+};
+
+/// Returns the site without the room, power and ports that these nodes take. No value: it has no room for others.
+std::optional<Site> site_beside(Site, const OwnedNodes&, const Catalog&);
+
 /// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.
 /// `searched` true: a scenario for a plan search, without the training's length; false: a scenario with the smallest
-/// plan that can be read.
-Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched);
+/// plan that can be read. `beside`: owned nodes of another type in the same job, null for none. Nodes with more memory
+/// are the first, since the first stages of a pipeline keep the most activations, and stages get layers by their time.
+Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched,
+                    const OwnedNodes* beside = nullptr);
 
 /// Returns the plans that a size considers: schedules 1f1b and interleaved-1f1b unless the document states a pipeline
 /// or its plan is its own, and no pipelines on TPUs.
@@ -90,7 +101,9 @@ FewestNodes find_fewest_nodes(int guess, const NodeCounts&);
 struct SizeCase {
   std::string model;  ///< "": the scenario's model
   NodeType node;
-  double rough_cost = 0;  ///< cost before any search; 0: it is the only node type
+  double rough_cost = 0;                  ///< cost before any search; 0: it is the only node type
+  std::optional<OwnedNodes> beside = {};  ///< owned nodes of another type in the same job
+  int gpus(int nodes) const { return nodes * node.gpus + (beside ? beside->nodes * beside->node.gpus : 0); }
 };
 
 /// A request to evaluate a case on a number of nodes.

@@ -10,6 +10,7 @@
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_first.hpp"
+#include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
@@ -74,6 +75,7 @@ class ClusterSizer {
     };
     sort_stably(answer_.fewest, [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
     judge_sizes(answer_, prices_);
+    for (SizeIslands& islands : answer_.islands) islands.reason = island_reason(answer_, islands);
     if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network();
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     return std::move(answer_);
@@ -119,6 +121,12 @@ class ClusterSizer {
       current_case_ = fmt::format("{} of {}: ", ++begun_cases_, promising.size());
       evaluate(*next.size_case, next.limit);
     }
+    current_case_ = "beside owned nodes: ";
+    search_islands(answer_, question_, cases,
+                   {[this](const SizeCase& size_case, int nodes) { return has_plan(size_case, nodes); },
+                    [this](const SizeCase& size_case, int nodes, double useful) {
+                      return row(size_case, {nodes, useful});
+                    }});
   }
 
   struct PromisingCase {
@@ -180,7 +188,7 @@ class ClusterSizer {
       const int nodes = std::max(1, (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus);
       const int rounded_nodes = (nodes + unit - 1) / unit * unit;
       if (limit && rounded_nodes > limit->nodes)
-        add(refused_row(size_case, rounded_nodes, *limit));
+        add(question_.refused_row(size_case, rounded_nodes, *limit));
       else
         add(row(size_case, {rounded_nodes}));
       return;
@@ -201,17 +209,6 @@ class ClusterSizer {
     const FewestNodes fewest = find_fewest_nodes(std::min(first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
       answer_.fewest.push_back({question_.model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
-  }
-
-  SizeRow refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
-    SizeRow row;
-    row.model = question_.model_of(size_case);
-    row.node = limit.node;
-    row.nodes = nodes;
-    row.gpus = nodes * size_case.node.gpus;
-    row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
-    row.refused = true;
-    return row;
   }
 
   void add(const SizeRow& row) {
@@ -271,15 +268,11 @@ class ClusterSizer {
     return work() > 0 ? fmt::format("{}after {:.3g} M operations: --work{}", before, work() * 1e-6, behind) : "";
   }
   std::string best_words() const {
-    return best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
+    return best_ ? fmt::format("best {}, {:.1f} days; ", nodes_in_words(*best_), best_->days()) : "";
   }
 
   SizeRow row(const SizeCase& size_case, const RowRequest& request) {
-    SizeRow row;
-    row.model = question_.model_of(size_case);
-    row.node = size_case.node.name;
-    row.nodes = request.nodes;
-    row.gpus = request.nodes * size_case.node.gpus;
+    SizeRow row = question_.empty_row(size_case, request.nodes);
     try {
       PlanQuestion question = read_plan_question(question_.scenario(size_case, request.nodes, true), name_);
       row.batch = own_batch_ = question.base.global_batch_size;
@@ -349,7 +342,7 @@ class ClusterSizer {
     options.seconds = options_.search_seconds * time_share;
     options.search.work = work() * work_share;
     const std::string cluster_text =
-        fmt::format("{}{} x {}{}", current_case_, row.nodes, row.node, bound_words(" (ends ", ")"));
+        fmt::format("{}{}{}", current_case_, nodes_in_words(row), bound_words(" (ends ", ")"));
     if (options_.progress)
       options.search.progress = [this, cluster_text](const std::string& text) {
         const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
@@ -414,10 +407,11 @@ class ClusterSizer {
     for (const SizeRow& row : answer_.rows)
       if (!answer_.cheapest && !answer_.nearest && row.too_large && (!reference || row.gpus > reference->gpus))
         reference = &row;
-    if (!reference || reference->headroom <= 0) return;
+    if (!reference || reference->headroom <= 0 || !reference->beside.empty()) return;
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
       return size_case.node.name == reference->node && question_.model_of(size_case) == reference->model;
     });
+    if (found == cases.end()) return;  // owned nodes of a type that the question does not name
     current_case_ = "without headroom: ";
     try {
       SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});

@@ -39,7 +39,27 @@ std::string SizeQuestion::model_of(const SizeCase& size_case) const {
 }
 
 Node SizeQuestion::scenario(const SizeCase& size_case, int nodes, bool searched) const {
-  return sized_scenario(document_, size_case.model, size_case.node, nodes, searched);
+  return sized_scenario(document_, size_case.model, size_case.node, nodes, searched,
+                        size_case.beside ? &*size_case.beside : nullptr);
+}
+
+SizeRow SizeQuestion::empty_row(const SizeCase& size_case, int nodes) const {
+  SizeRow row;
+  row.model = model_of(size_case);
+  row.node = size_case.node.name;
+  row.nodes = nodes;
+  row.gpus = size_case.gpus(nodes);
+  if (!size_case.beside) return row;
+  row.beside = size_case.beside->node.name;
+  row.beside_nodes = size_case.beside->nodes;
+  return row;
+}
+
+SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
+  SizeRow row = empty_row(size_case, nodes);
+  row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
+  row.refused = true;
+  return row;
 }
 
 double SizeQuestion::days_left(const SizeCase& size_case, int nodes) const {
@@ -90,6 +110,7 @@ void SizeQuestion::take_answer(Node document, SizeRow& row) const {
   const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
   row.document = std::move(document);
   row.parameters = s.network.parameters();
+  row.steps = r.training_steps;
   row.tokens = r.training_steps * tokens_per_step;
   row.step_time = r.step_time.value;
   row.doubt = step_doubt(s, r);

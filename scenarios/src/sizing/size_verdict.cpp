@@ -37,6 +37,15 @@ std::string days_cell(double days) {
 
 std::string days_words(double days) { return days_cell(days) + (days > 0 && days < 0.1 ? "" : " days"); }
 
+std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes, const std::string& beside) {
+  const std::string owned = beside.empty() ? "" : fmt::format(" beside {} x {}", beside_nodes, beside);
+  return fmt::format("{} x {}{}", nodes, node, owned);
+}
+
+std::string types_in_words(const SizeRow& row) {
+  return row.node + (row.beside.empty() ? "" : " beside " + row.beside);
+}
+
 std::string full_number(double value) {
   constexpr double many = 9999.5;
   return value >= many ? with_commas(value) : fmt::format("{:.4g}", value);
@@ -120,7 +129,9 @@ std::optional<double> cheaper_probability(const SizeWay& a, const SizeWay& b) {
   };
   const DoubtModel& model = DoubtModel::shipped();
   if (follows_time(a) && follows_time(b)) {
-    if (a.row->node == b.row->node && a.row->nodes == b.row->nodes) return std::nullopt;  // one training
+    const bool is_one_training =
+        a.row->node == b.row->node && a.row->nodes == b.row->nodes && a.row->beside == b.row->beside;
+    if (is_one_training) return std::nullopt;
     return probability_of_longer(a.cost, a.row->doubt, b.cost, b.row->doubt);
   }
   if (follows_time(a)) return model.probability_within(a.row->doubt, b.cost / a.cost);
@@ -166,10 +177,10 @@ class VerdictWriter {
     const std::string time = time_words(choice_of_way(answer_, *decision_), decision_->wait);
     const std::string network = row.network.empty() ? "" : " with the network " + row.network;
     if (terms.empty())
-      return fmt::format("{}Take {} x {}: {}, {}.", model_words(), row.nodes, row.node, time,
-                         cost_words(decision_->cost));
+      return fmt::format("{}Take {}: {}, {}.", model_words(), nodes_in_words(row), time, cost_words(decision_->cost));
     if (terms == kPurchase) {
       const Ownership& o = *row.ownership;
+      if (!row.beside.empty()) return model_words() + beside_words(row, time);
       if (o.owned_nodes >= row.nodes)
         return fmt::format("{}Use the {} x {} that are owned: {}.", model_words(), row.nodes, row.node, time);
       const std::string owned_words =
@@ -184,11 +195,21 @@ class VerdictWriter {
                        money(decision_->cost), time);
   }
 
+  /// The decision for one job on owned nodes and those of another type.
+  std::string beside_words(const SizeRow& row, const std::string& time) const {
+    const int bought = bought_nodes_of(row);
+    if (bought == 0) return fmt::format("Use the {} that are owned, in one job: {}.", nodes_in_words(row), time);
+    const std::string owned_words =
+        bought < row.nodes ? fmt::format(", beside the {} that are owned,", row.nodes - bought) : "";
+    return fmt::format("Buy {} x {}{} for {}, and train in one job on them and the {} x {} that are owned: {}.", bought,
+                       row.node, owned_words, money(decision_->cost), row.beside_nodes, row.beside, time);
+  }
+
   /// "48 x dgx-h100 with the network rail-only (spot)"
   template <class Cluster>
   std::string cluster_words(const Cluster& c, const std::string& terms) const {
     const bool names_terms = !terms.empty() && terms != kPurchase;
-    return fmt::format("{} x {}{}{}", c.nodes, c.node, network_words(answer_, c.network),
+    return fmt::format("{}{}{}", nodes_in_words(c), network_words(answer_, c.network),
                        names_terms ? " (" + terms + ")" : "");
   }
   std::string cluster_words(const SizeWay& payment) const { return cluster_words(*payment.row, payment.terms); }
@@ -237,9 +258,8 @@ class VerdictWriter {
     if (has_other || has_several_ways)
       return fmt::format("No other {} of the simulated sizes meets all conditions.",
                          decision_->terms.empty() ? "one" : kind_of(*decision_));
-    return refused
-               ? fmt::format("No other size was simulated. {} x {}: {}.", refused->nodes, refused->node, refused->error)
-               : "No other size was tried.";
+    return refused ? fmt::format("No other size was simulated. {}: {}.", nodes_in_words(*refused), refused->error)
+                   : "No other size was tried.";
   }
 
   /// The cheapest rent of a simulated size that meets deadline and budget. Null: there is none.
@@ -274,12 +294,13 @@ class VerdictWriter {
     if (answer_.choices.empty()) return "";
     std::map<std::string, bool> nodes;  // true: a size of this node type has a plan in time
     for (const SizeRow& row : answer_.rows)
-      if (row.model == decision_->row->model) nodes[row.node] |= row.good();
+      if (row.model == decision_->row->model) nodes[types_in_words(row)] |= row.good();
     std::vector<std::string> words;
     for (const auto& [node, has_plan] : nodes) {
       const SizeChoice* best = nullptr;
       for (const SizeChoice& each : answer_.choices) {
-        const bool counts = each.node == node && answer_.purchase == (each.terms == kPurchase);
+        const bool counts = each.node + (each.beside.empty() ? "" : " beside " + each.beside) == node &&
+                            answer_.purchase == (each.terms == kPurchase);
         if (counts && (!best || each.missed.size() < best->missed.size())) best = &each;
       }
       if (!best)
@@ -293,7 +314,7 @@ class VerdictWriter {
   std::string fewer_nodes() const {
     const SizeRow& row = *decision_->row;
     for (const SizeFewest& each : answer_.fewest)
-      if (each.model == row.model && each.node == row.node && each.nodes == row.nodes)
+      if (row.beside.empty() && each.model == row.model && each.node == row.node && each.nodes == row.nodes)
         return each.late > 0 ? fmt::format(" {} x {} are too few.", each.late, each.node) : "";
     return "";
   }
@@ -322,11 +343,11 @@ class VerdictWriter {
     SizeWay payment;
     for (const SizeWay& listed : ways_)
       if (listed.terms == row.terms && listed.row->nodes == row.nodes && listed.row->node == row.node &&
-          listed.row->model == row.model && listed.row->network == row.network)
+          listed.row->beside == row.beside && listed.row->model == row.model && listed.row->network == row.network)
         payment = listed;
     return fmt::format(
-        "None of the simulated sizes meets all conditions{}. The nearest is {} x {}{}{}: {}.",
-        answer_.purchase ? " by a purchase" : "", row.nodes, row.node,
+        "None of the simulated sizes meets all conditions{}. The nearest is {}{}{}: {}.",
+        answer_.purchase ? " by a purchase" : "", nodes_in_words(row),
         (row.network.empty() ? "" : " with the network " + row.network) +
             (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
                                                                                              : " (" + row.terms + ")"),

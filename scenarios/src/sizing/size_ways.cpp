@@ -37,7 +37,7 @@ std::optional<double> SizeWay::on_time(const SizeAnswer& answer) const {
 
 std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
   std::vector<SizeWay> all;
-  if (!row.good()) return all;
+  if (!row.good() || !row.beside.empty()) return all;  // owned nodes have no rent
   SizeWay payment = way_of(answer, row);
   if (row.rents.empty() && row.money > 0) {
     payment.terms = answer.plain_terms;

@@ -28,7 +28,7 @@ struct SizeWay {
   bool is_same(const SizeWay& other) const { return row == other.row && terms == other.terms; }
 };
 
-/// List the ways to rent the cluster of a row, and to buy it.
+/// List the ways to rent the cluster of a row, and to buy it. A job beside owned nodes has no rents.
 std::vector<SizeWay> rents_of(const SizeAnswer&, const SizeRow&);
 std::optional<SizeWay> purchase_of(const SizeAnswer&, const SizeRow&);
 /// Lists the ways to pay for a row that the question allows: purchases or rents.

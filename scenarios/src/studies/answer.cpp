@@ -22,8 +22,16 @@
 namespace trainyard {
 namespace {
 
+/// Returns the scenario with another number of nodes that generate. Its engines have the forward passes of the others.
 Scenario with_split(const Scenario& s, int nodes) {
-  return read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
+  Scenario split = read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
+  const bool has_one_type = s.post_training->generators.others.empty() &&
+                            s.post_training->generators.node.name == split.post_training->generators.node.name;
+  if (!has_one_type) return split;
+  const auto choice = std::make_shared<PostTrainingChoice>(*split.post_training);
+  choice->passes = s.post_training->passes;
+  split.post_training = choice;
+  return split;
 }
 
 /// Returns the numbers of nodes that may generate. If these are too many to simulate all of them, it leaves out those
@@ -41,14 +49,16 @@ std::vector<int> split_candidates(const Scenario& s) {
   return candidates;
 }
 
-PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
+PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTrainingResult* own) {
   const PostTrainingChoice& choice = *s.post_training;
   const int gpus = choice.generators.node.gpus;
   PostTrainingSplit split{.nodes = nodes,
                           .generation_gpus = nodes * gpus,
                           .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
   try {
-    const PostTrainingResult r = *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
+    const PostTrainingResult r = own && nodes == choice.nodes
+                                     ? *own
+                                     : *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
     split.step_time = r.step_time;
     split.generation = r.generation;
     split.training_half = r.training + r.log_probabilities + r.loop;
@@ -88,7 +98,7 @@ SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<Pat
 
 }  // namespace
 
-std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
+std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const PostTrainingResult* own) {
   if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
   const std::vector<int> candidates = split_candidates(s);
   const int candidate_count = static_cast<int>(candidates.size()), count = std::min(candidate_count, kMostSplits);
@@ -98,7 +108,7 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
         std::clamp(i * (candidate_count + 1) / (count + 1), 1, candidate_count) - 1)]);
   const std::vector<int> all(numbers.begin(), numbers.end());
   std::vector<PostTrainingSplit> splits = all_in_parallel(
-      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
+      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i], own); },
       [](std::size_t, const PostTrainingSplit&) {});
   sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
@@ -126,7 +136,8 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (simulates_again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
   if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
-  if (options.factor > 0) r.splits = post_training_splits(s);
+  const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;
+  if (options.factor > 0) r.splits = post_training_splits(s, is_plain && r.post_training ? &*r.post_training : nullptr);
   if (options.reasons && r.failures && !r.post_training) {
     add_goodput(a.what_ifs, s, *r.failures);
     a.failure_what_ifs = failure_what_ifs(s, r.step_time, *r.failures, options.factor);

@@ -144,26 +144,52 @@ let before = null;
 window.addEventListener('beforeprint', () => { before = root.dataset.theme || ''; setOut(true); theme('light'); });
 window.addEventListener('afterprint', () => { setOut(false); theme(before); });
 
-// Two sides of A4 without margins of 10 mm. A break between them may leave as much empty as the tallest part that does not break.
-const paper = {width: 718, height: 1047, sides: 2, used: 0.97, leastZoom: 0.5};
-/// Sets the page out for paper, as large as two sides allow, or for the screen again.
+// Two sides of A4 without margins of 10 mm. The first one stays empty from a part on that does not break, and from its heading on.
+const paper = {width: 718, height: 1047, sides: 2, used: 0.97, heading: 30, pixelsOfPoint: 4 / 3};
+/// Sections that are left out if two sides are too few, the first ones first; then the last ones of the page.
+const folds = ['room-at-the-site', 'how-flat-the-optimum-is', 'steps', 'pipeline-stages', 'with-twice-as-much', 'all-neighbours-of-the-best-plan',
+  'arrivals', 'memory', 'for-less-memory', 'what-the-step-waits-for', 'all-simulated-sizes', 'one-choice-changed'];
+/// Sets the page out for paper: with shorter tables and fewer sections until it has two sides; or for the screen again.
 function setOut(forPaper) {
-  const style = document.body.style;
   root.classList.toggle('printing', forPaper);
-  style.zoom = style.width = '';
-  let zoom = 1;
-  for (; forPaper; zoom -= 0.02) {
-    style.width = paper.width / zoom + 'px';
-    fitCharts(forPaper);
-    const tallest = Math.max(0, ...[...main.querySelectorAll('.chart, .columns > *, .machine svg')].map(e => e.getBoundingClientRect().height));
-    if ((document.body.scrollHeight + tallest) * zoom <= paper.sides * paper.height * paper.used || zoom <= paper.leastZoom) break;
+  root.classList.remove('short');
+  main.querySelectorAll('.folded').forEach(e => e.classList.remove('folded'));
+  main.querySelectorAll('#left-out').forEach(e => e.remove());
+  document.body.style.width = forPaper ? paper.width + 'px' : '';
+  fitCharts(forPaper);
+  if (!forPaper) return;
+  const fits = () => {
+    const left = [...main.querySelectorAll('.card, .chart, .bars > div, .columns > *, tr')].filter(e => !e.closest('#assumptions')).map(e => {
+      const {top, bottom} = e.getBoundingClientRect(), end = paper.height - scrollY;
+      return top < end && bottom > end ? end - top + paper.heading : 0;
+    });
+    return document.body.scrollHeight + Math.max(0, ...left) <= paper.sides * paper.height * paper.used;
+  };
+  const all = [...main.querySelectorAll('section')].filter(e => e.offsetHeight > 0), rest = all.slice(1).reverse().filter(e => !folds.includes(e.id));
+  const order = [...folds.map(id => all.find(e => e.id === id)).filter(Boolean), ...rest];
+  if (!fits()) root.classList.add('short');
+  for (const e of order) if (!fits()) e.classList.add('folded');
+  for (const e of order.filter(e => e.classList.contains('folded')).reverse()) {  // a short one may have room where a long one had not
+    e.classList.remove('folded');
+    e.classList.toggle('folded', !fits());
   }
-  if (forPaper) style.zoom = zoom; else fitCharts(forPaper);
+  root.classList.remove('short');
+  root.classList.toggle('short', !fits());
+  const names = all.filter(e => e.classList.contains('folded')).map(e => e.getAttribute('aria-label'));
+  if (names.length) main.append(el('p', {id: 'left-out', class: 'quiet'}, 'On the page only: ' + names.join(', ') + '.'));
+}
+/// The size of the smallest text that the page shows, in points, and by how many pixels parts are wider than the paper.
+function smallestText() {
+  const shown = [...main.querySelectorAll('*')].filter(e => e.offsetHeight > 0 && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+  const sizes = [...shown.map(e => parseFloat(getComputedStyle(e).fontSize)), ...charts.map(() => Chart.defaults.font.size)];
+  return Math.min(...sizes) / paper.pixelsOfPoint;
 }
 function fitCharts(forPaper) {
+  Chart.defaults.font.size = forPaper ? 11 : 12;
   for (const c of charts) {
     c.options.devicePixelRatio = c.plain.devicePixelRatio = forPaper ? 3 : undefined;
     c.resize();
+    c.update('none');
   }
 }
 
@@ -195,4 +221,8 @@ function finish() {
   root.dataset.tooWide = Math.max(0, root.scrollWidth - innerWidth);
   root.dataset.cutOff = cutOff().join('; ');
   root.dataset.readyMs = Math.round(performance.now());
+  if (location.hash !== '#paper') return;  // #paper shows the page as it is printed
+  setOut(true);
+  root.dataset.smallestText = smallestText();
+  root.dataset.widerThanPaper = Math.max(0, ...[...main.querySelectorAll('*')].map(e => Math.ceil(e.getBoundingClientRect().right - paper.width)));
 }

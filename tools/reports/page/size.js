@@ -2,7 +2,7 @@
 const answer = page.answer, choices = answer.choices || [], rows = answer.rows || [], currency = answer.currency || '';
 const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
 const counted = answer.counted_network;
-const cluster = row => `${row.nodes} × ${row.node}` + (row.network && row.network !== counted ? ', ' + row.network : '');
+const cluster = row => `${row.nodes} × ${row.node}` + (row.beside ? ` beside ${row.beside_nodes} × ${row.beside}` : '') + (row.network && row.network !== counted ? ', ' + row.network : '');
 /// The way to pay for a cluster, if it is a rent.
 const terms = row => row.terms && row.terms !== 'purchase' ? ` (${row.terms})` : '';
 const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of memory with ${units.share(row.out_of_memory_probability)}` : '';
@@ -109,6 +109,18 @@ function networks() {
         : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')), networkParts(all));
 }
 
+/// Owned nodes, and bought ones of another type: alone, in one job, or with a job on each.
+function islands() {
+  (answer.islands || []).forEach((all, i) => section('Owned and bought nodes', el('p', {}, all.reason[0].toUpperCase() + all.reason.slice(1)), table([{name: `beside ${all.nodes} × ${all.node}`}, {name: 'to buy'},
+    {name: 'GPUs to buy', number: true}, {name: 'step in s', number: true}, {name: 'samples/s', number: true}, {name: 'of two jobs', number: true}, {name: 'days', number: true},
+    {name: currency, number: true}, {name: 'misses', words: true}], all.rows.map((r, k) => {
+    const at = `islands.${i}.rows.${k}`;
+    return [r.way, r.bought_nodes ? `${r.bought_nodes} × ${r.node}` : r.node && r.error ? r.node : '–', cell(`${at}.bought_gpus`, 'number'),
+      r.owned_step_time_s === undefined ? cell(`${at}.step_time_s`, 'number') : {text: el('span', {}, figure(`${at}.owned_step_time_s`, 'number'), ', ', figure(`${at}.step_time_s`, 'number')), sort: r.step_time_s},
+      cell(`${at}.samples_per_s`, 'number'), cell(`${at}.of_two_jobs`, 'share'), cell(`${at}.days`, 'days'), cell(`${at}.cost`, 'number'), r.error || r.missed || 'none'];
+  }), true), el('p', {class: 'quiet'}, 'Bought alone: the owned nodes are left to other work. Two jobs: one on each type, each trains a model of its own on a part of the samples, and both end together. Of two jobs: samples a second over those of two jobs on the same nodes.')));
+}
+
 /// The switches and cables of the network that all figures count, with their prices, which sum to its price.
 function networkParts(all) {
   const best = answer.cheapest || answer.nearest || {};
@@ -160,6 +172,7 @@ function assumptions() {
 verdict();
 waysToPay();
 networks();
+islands();
 changes();
 sizes();
 assumptions();

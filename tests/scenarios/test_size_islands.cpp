@@ -1,0 +1,243 @@
+// Owned nodes and bought ones of another type in `trainyard size`: alone, in one job, or with a job on each.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/sizing/size_islands.hpp"
+#include "scenarios/src/studies/answer.hpp"
+#include "tests/scenarios/sized_rows.hpp"
+
+namespace scenarios_test_size_islands {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+Node island_training(const std::string& owned, const std::string& more = "") {
+  return parse_document(
+      "cluster: {node: dgx-a100}\nmodel: gpt2\n"
+      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, training: {tokens: "
+      "1e9}}\n"
+      "software: megatron-core\n"
+      "prices: {purchase: {node: {dgx-a100: 100, dgx-h100: 300}, storage: 50, switch: 10, switch_ports: 64, cable: 1, "
+      "years: 4" +
+          owned + "}}\n" + more,
+      "islands.yaml");
+}
+
+SizeAnswer island_answer(const std::string& owned, double days, const std::string& more = "", double budget = 0,
+                         const std::string& bought = "dgx-h100") {
+  SizeOptions options;
+  options.days = days;
+  options.budget = budget;
+  options.purchase = true;
+  options.node_types = {bought};
+  options.work = 4e5;
+  return size_clusters(island_training(owned, more), "islands", options);
+}
+
+constexpr const char* kOneOwned = ", owned: {dgx-a100: 1}";
+
+const SizeIsland* way_of(const SizeAnswer& answer, IslandWay way) {
+  if (answer.islands.empty()) return nullptr;
+  const auto& rows = answer.islands.front().rows;
+  const auto found = std::ranges::find_if(rows, [way](const SizeIsland& row) { return row.way == way; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+Answer run_of(const std::string& scenario) {
+  return trainyard::answer(read_scenario(parse_document(scenario, "written.yaml"), "written"));
+}
+
+double days_of(const Answer& run) { return run.result.whole_time().value / 86400; }
+
+}  // namespace
+
+TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "[size][islands]") {
+  const SizeAnswer answer = island_answer(kOneOwned, 30);
+  const SizeIsland* owned = way_of(answer, IslandWay::owned_alone);
+  REQUIRE(owned);
+  CHECK(owned->missed.empty());
+  CHECK(owned->cost == 0);
+  CHECK(owned->bought == 0);
+  CHECK(owned->gpus == 8);
+  REQUIRE(owned->scenarios.size() == 1);
+  CHECK(days_of(run_of(owned->scenarios.front())) == Approx(owned->days));
+  CHECK_FALSE(way_of(answer, IslandWay::one_job));
+  CHECK_FALSE(way_of(answer, IslandWay::two_jobs));
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->node == "dgx-a100");
+  CHECK_THAT(answer.verdict->decision, StartsWith("Use the 1 x dgx-a100 that are owned: "));
+  CHECK_THAT(answer.islands.front().reason, StartsWith("the 1 x dgx-a100 that are owned meet all conditions alone: "));
+}
+
+TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures of run of their scenarios",
+          "[size][islands]") {
+  const double alone = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days;
+  const SizeAnswer answer = island_answer(kOneOwned, alone * 0.45);
+  const SizeIsland *owned = way_of(answer, IslandWay::owned_alone), *bought = way_of(answer, IslandWay::bought_alone),
+                   *one_job = way_of(answer, IslandWay::one_job), *two_jobs = way_of(answer, IslandWay::two_jobs);
+  REQUIRE((owned && bought && one_job && two_jobs));
+  CHECK(owned->missed == "deadline");
+  CHECK(owned->days == Approx(alone));
+  for (const SizeIsland* way : {bought, one_job, two_jobs}) {
+    INFO(name_of(way->way) << " " << way->error);
+    REQUIRE(way->good());
+    CHECK(way->node == "dgx-h100");
+    CHECK(way->bought == 8 * way->bought_nodes);
+    CHECK(way->bought_nodes == way->nodes);
+    CHECK(way->gpus == way->bought + (way == bought ? 0 : 8));
+    CHECK(way->missed.empty() == (way->days <= answer.days));
+    const Answer run = run_of(way->scenarios.back());
+    CHECK(run.result.step_time.value == Approx(way->step_time));
+    REQUIRE(run.result.money);
+    const Ownership& ownership = *run.result.money->ownership;
+    CHECK(ownership.price() == Approx(way->cost));
+    CHECK(ownership.purchase_prices.at("nodes") == 300.0 * way->bought_nodes);
+    double sum = 0;
+    for (const auto& [part, price] : ownership.purchase_prices) sum += price;
+    CHECK(sum == Approx(way->cost));
+    if (way != two_jobs) CHECK(days_of(run) == Approx(way->days));
+    if (way != two_jobs) CHECK(64 / way->step_time == Approx(way->samples_per_s));
+  }
+  // One job on both types is the scenario that a user would write.
+  const SizeRow& row = *std::ranges::find_if(
+      answer.rows, [&](const SizeRow& each) { return each.beside == "dgx-a100" && each.nodes == one_job->nodes; });
+  CHECK(row.beside_nodes == 1);
+  CHECK(row.gpus == one_job->gpus);
+  CHECK(row.cost == one_job->cost);
+  Node document = row.document;
+  set_field(document, "cluster.nodes",
+            fmt::format("[{{count: {}, node: dgx-h100}}, {{count: 1, node: dgx-a100}}]", one_job->nodes));
+  const Result by_hand = trainyard::answer(read_scenario(document, "by hand")).result;
+  set_field(document, "cluster.nodes",
+            fmt::format("[{{count: 1, node: dgx-a100}}, {{count: {}, node: dgx-h100}}]", one_job->nodes));
+  const Result other_order = trainyard::answer(read_scenario(document, "by hand")).result;
+  CHECK((by_hand.step_time.value == Approx(one_job->step_time) ||
+         other_order.step_time.value == Approx(one_job->step_time)));
+  // Two jobs divide the samples, and end together but for a step.
+  REQUIRE(two_jobs->scenarios.size() == 2);
+  double samples = 0;
+  std::vector<double> ends;
+  for (const std::string& scenario : two_jobs->scenarios) {
+    const Answer run = run_of(scenario);
+    samples += run.result.training_steps * 64;
+    ends.push_back(days_of(run));
+  }
+  const double wanted = std::ceil(1e9 / (64 * 1024)) * 64;
+  CHECK(samples >= wanted);
+  CHECK(samples < wanted + 64);
+  CHECK(std::max(ends[0], ends[1]) == Approx(two_jobs->days));
+  CHECK(ends[0] == Approx(ends[1]).epsilon(0.01));
+  const Answer own_run = run_of(two_jobs->scenarios.front());
+  CHECK(own_run.result.training_steps * 64 / wanted == Approx(two_jobs->owned_share).epsilon(1e-3));
+  CHECK(own_run.result.step_time.value == Approx(two_jobs->owned_step_time));
+  CHECK(64 / two_jobs->step_time + 64 / two_jobs->owned_step_time == Approx(two_jobs->samples_per_s));
+  // The sentence has the figures of the table, and the decision is the cheapest of the rows.
+  const bool shares = answer.cheapest && !answer.cheapest->beside.empty();
+  CHECK(answer.cheapest->cost <= std::min(bought->cost, one_job->cost));
+  CHECK((answer.verdict->decision.find("train in one job on them and the 1 x dgx-a100 that are owned") !=
+         std::string::npos) == shares);
+  const std::string& reason = answer.islands.front().reason;
+  const SizeIsland& best = bought->cost < one_job->cost ? *bought : *one_job;
+  const SizeIsland& other = bought->cost < one_job->cost ? *one_job : *bought;
+  CAPTURE(reason);
+  CHECK_THAT(reason, StartsWith(&best == bought ? fmt::format("{} x dgx-h100 alone cost least", best.bought_nodes)
+                                                : fmt::format("one job on {} x dgx-h100", best.bought_nodes)));
+  if (other.cost > best.cost)
+    CHECK_THAT(reason, Contains(fmt::format("{:.3g} % more", (other.cost / best.cost - 1) * 100)));
+  CHECK_THAT(reason, Contains(fmt::format("on {:.3g} % of the samples", two_jobs->owned_share * 100)));
+  if (one_job->of_two_jobs)
+    CHECK_THAT(reason, Contains(fmt::format("{:.4g} samples/s, {:.3g} %", one_job->samples_per_s,
+                                            std::abs(*one_job->of_two_jobs - 1) * 100)));
+  CHECK(best_shared_job(answer)->scenarios == one_job->scenarios);
+  const auto json = size_fields().json(answer);
+  CHECK(json.at("islands").at(0).at("rows").at(0).at("way") == "owned alone");
+  CHECK(json.at("islands").at(0).at("reason") == reason);
+}
+
+TEST_CASE("no owned node changes nothing, and owned nodes leave the sizes of another type as they are",
+          "[size][islands]") {
+  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.45;
+  const SizeAnswer none = island_answer("", days), zero = island_answer(", owned: {dgx-a100: 0}", days),
+                   one = island_answer(kOneOwned, days), own_type = island_answer(kOneOwned, days, "", 0, "dgx-a100");
+  CHECK(none.islands.empty());
+  CHECK(size_fields().json(none).dump() == size_fields().json(zero).dump());
+  CHECK(own_type.islands.empty());  // there is one type only
+  for (const SizeRow& row : none.rows) {
+    const auto same = std::ranges::find_if(one.rows, [&](const SizeRow& each) {
+      return each.node == row.node && each.nodes == row.nodes && each.beside.empty();
+    });
+    REQUIRE(same != one.rows.end());
+    CHECK(same->step_time == row.step_time);
+    CHECK(same->cost == row.cost);
+  }
+}
+
+TEST_CASE("a budget and the room of a site hold for nodes beside owned ones", "[size][islands]") {
+  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.45;
+  const SizeAnswer poor = island_answer(kOneOwned, days, "", 10);
+  CHECK_FALSE(poor.cheapest);
+  CHECK(way_of(poor, IslandWay::one_job)->missed == "budget");
+  CHECK_THAT(poor.islands.front().reason, StartsWith("No way to train one model on them meets all conditions; "));
+  // The owned node has 8 of the 15 ports, and a dgx-h100 needs as many.
+  const SizeAnswer narrow = island_answer(kOneOwned, days, "site: {ports: 15}\n");
+  CHECK(way_of(narrow, IslandWay::one_job)->error == "the site has room for 0 x dgx-h100 beside the owned nodes");
+  CHECK_FALSE(way_of(narrow, IslandWay::two_jobs));
+  const SizeAnswer wide = island_answer(kOneOwned, days, "site: {ports: 16}\n");
+  for (const SizeRow& row : wide.rows)
+    if (!row.beside.empty()) CHECK(row.nodes == 1);
+  const Catalog catalog;
+  const NodeType node = read_node(catalog.resolve("node", Node::scalar_node("dgx-a100")), catalog);
+  const Site site = read_site(parse_document("{power: 100 kW, pue: 1.5, racks: 4, rack_nodes: 2}", "site.yaml"));
+  const std::optional<Site> rest = site_beside(site, {node, 3}, catalog);
+  REQUIRE(rest);
+  CHECK(rest->racks == 2);
+  CHECK(rest->power.value == Approx(100e3 - 3 * 1.5 * provided_power(node, catalog).value));
+  CHECK_FALSE(site_beside(site, {node, 9}, catalog));
+}
+
+TEST_CASE("the verdict takes a job beside owned nodes by its price, and names what would change it",
+          "[size][islands]") {
+  const Prices prices = prices_of(
+      "purchase: {node: {dgx-a100: 100, dgx-h100: 300}, owned: {dgx-a100: 2}, delivery: {dgx-h100: 5 d}, years: 4}\n");
+  SizeRow both = evaluated_row(prices, "dgx-h100", 2, 20);
+  both.beside = "dgx-a100";
+  both.beside_nodes = 2;
+  both.gpus = 32;
+  both.ownership = cost_of_ownership(
+      prices.purchase, {{"dgx-a100", "a100-sxm4-80gb", 2, 8, 8}, {"dgx-h100", "h100-sxm5-80gb", 2, 8, 8}}, 4000, 1, 0);
+  CHECK(both.ownership->price() == 600);
+  const auto answer_at = [&](double days) {
+    return judged_answer(prices, days, true,
+                         {evaluated_row(prices, "dgx-a100", 2, 60), evaluated_row(prices, "dgx-h100", 4, 15), both});
+  };
+  const SizeAnswer answer = answer_at(30);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->beside == "dgx-a100");
+  CHECK(answer.verdict->decision ==
+        "Buy 2 x dgx-h100 for 600 USD, and train in one job on them and the 2 x dgx-a100 that are owned: 25 days, of "
+        "which 5 for the delivery, 2 kW on average.");
+  CHECK_THAT(answer.verdict->reason, StartsWith("Next comes 4 x dgx-h100: 1,200 USD (100 % more), 20 days."));
+  CHECK_THAT(answer.verdict->changes, Contains("falls below 25 days (now 30): then 4 x dgx-h100"));
+  CHECK(answer_at(24).cheapest->nodes == 4);
+  CHECK(answer_at(70).cheapest->node == "dgx-a100");
+  const auto choice = std::ranges::find_if(answer.choices, &SizeChoice::decision);
+  REQUIRE(choice != answer.choices.end());
+  CHECK(choice->beside == "dgx-a100");
+  CHECK(choice->quantity == "purchase of dgx-h100");
+  CHECK(choice->price == 300);
+  CHECK(std::ranges::any_of(answer.thresholds, [](const SizeThreshold& t) {
+    return t.quantity == "time of dgx-h100 beside dgx-a100 in % of the simulated" && t.threshold == Approx(125);
+  }));
+  const SizeRow again = size_row_from_text(to_text(both));
+  CHECK(again.beside == both.beside);
+  CHECK(again.beside_nodes == 2);
+}
+
+}  // namespace scenarios_test_size_islands
