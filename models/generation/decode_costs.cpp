@@ -65,6 +65,10 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
 
 }  // namespace
 
+Seconds GenerationCosts::prefill_beside(int /*batch*/, double tokens, double /*before*/) const {
+  return prefill(tokens);
+}
+
 DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
                          ExchangeTime all_reduce, ExchangeTime all_to_all)
     : model_(model),
@@ -105,11 +109,19 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
   Network pass = network(sequences, tokens);
   if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
   PassTime time;
-  for (const Layer& layer : pass.layers) {
+  for (std::size_t i = 0; i < pass.layers.size(); ++i) {
+    const Layer& layer = pass.layers[i];
+    Seconds& products = decodes && i + 1 == pass.layers.size() ? time.head : time.linear;
     for (const KernelCall& call : layer.forward) {
       const Kernel kind = kind_of(call.work.kernel);
-      if (!decodes || (kind != Kernel::attention && kind != Kernel::scan)) time.kernels += kernel_time(gpu_, call.work);
+      const bool mixes = kind == Kernel::attention || kind == Kernel::scan;
+      time.launches += call.work.launches;
+      if (!mixes)
+        products += kernel_time(gpu_, call.work);
+      else if (!decodes)
+        time.mixing += kernel_time(gpu_, call.work);
     }
+    time.launches += static_cast<double>(layer.forward_exchanges.size());
     for (const Exchange& exchange : layer.forward_exchanges)
       if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
         time.exchanges += all_to_all_(exchange.bytes);
@@ -122,10 +134,16 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
 const DecodeCosts::PassTime& DecodeCosts::decode_pass(int batch) const {
   const auto small = static_cast<int>(std::bit_ceil(static_cast<unsigned>(batch)));
   const int multiple = engine_.batch_multiple, above = (batch + multiple - 1) / multiple * multiple;
-  const int captured = std::min(small, above);
+  const int captured = engine_.cuda_graphs ? std::min(small, above) : batch;
   const auto found = passes_.find(captured);
   if (found != passes_.end()) return found->second;
   return passes_.emplace(captured, forward(captured, 1, true)).first->second;
+}
+
+/// Returns the time for which the GPU waits until the host has launched the kernels of a pass, which take `busy`.
+Seconds DecodeCosts::launched(const PassTime& pass, Seconds busy) const {
+  if (engine_.cuda_graphs) return {};
+  return std::max(Seconds{}, engine_.kernel_launch * pass.launches - busy);
 }
 
 DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context) const {
@@ -133,8 +151,7 @@ DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context
   const PassTime& pass = decode_pass(batch * new_tokens);
   const EngineKernels& kernels = engine_.kernels_on(gpu_);
   const BytesPerSecond rate = kernels.attention_rate * gpu_.memory_bandwidth;
-  const FlopsPerSecond peak = gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
-                              gpu_.peak[static_cast<std::size_t>(Precision::bf16)];
+  const FlopsPerSecond peak = attention_peak();
   const auto layers = [&](double count, double tokens) {
     const double all = static_cast<double>(batch) * tokens;
     const Seconds read = Bytes{all * token_bytes_ * layout_.expert} / rate,
@@ -146,28 +163,58 @@ DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context
   const Bytes states = convolution_ * 2 + recurrence_ * (1 + new_tokens);
   const Seconds scan =
       kernels.scan_start + static_cast<double>(batch) * states / (kernels.scan_rate * gpu_.memory_bandwidth);
-  return {pass.kernels, layers(full_layers_, context) + layers(windowed_layers_, window) + scan_layers_ * scan,
-          pass.exchanges, engine_.host_step + engine_.host_sequence * batch};
+  DecodeTime time{pass.kernels(),
+                  layers(full_layers_, context) + layers(windowed_layers_, window) + scan_layers_ * scan,
+                  pass.exchanges, engine_.host_step + engine_.host_sequence * batch};
+  time.host += launched(pass, time.products + time.cache + time.exchanges);
+  return time;
 }
 
-Seconds DecodeCosts::prefill_pass(std::int64_t tokens) const {
+FlopsPerSecond DecodeCosts::attention_peak() const {
+  return gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
+         gpu_.peak[static_cast<std::size_t>(Precision::bf16)];
+}
+
+const DecodeCosts::PassTime& DecodeCosts::prefill_pass(std::int64_t tokens) const {
   const std::int64_t priced = (tokens + kPrefillStep - 1) / kPrefillStep * kPrefillStep;
   const std::int64_t shaped = config_.position_embedding == PositionEmbedding::learned
                                   ? std::min(priced, config_.max_position_embeddings)
                                   : priced;
   const auto found = prefills_.find(shaped);
   if (found != prefills_.end()) return found->second;
-  const PassTime pass = forward(1, shaped, false);
-  return prefills_.emplace(shaped, pass.kernels + pass.exchanges).first->second;
+  return prefills_.emplace(shaped, forward(1, shaped, false)).first->second;
 }
 
 Seconds DecodeCosts::prefill(double tokens) const {
   const auto all = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
   if (all == 0) return Seconds{};
+  const auto time_of = [&](std::int64_t part) {
+    const PassTime& pass = prefill_pass(part);
+    const Seconds busy = pass.kernels() + pass.exchanges;
+    return busy + launched(pass, busy);
+  };
   const std::int64_t most = engine_.most_prefill_tokens, rest = all % most;
-  Seconds time = rest > 0 ? prefill_pass(rest) : Seconds{};
-  if (all >= most) time += prefill_pass(most) * static_cast<double>(all / most);
+  Seconds time = rest > 0 ? time_of(rest) : Seconds{};
+  if (all >= most) time += time_of(most) * static_cast<double>(all / most);
   return time + engine_.host_step;
+}
+
+/// Returns the time of attention of `tokens` new tokens to `before` tokens, whose keys and values the cache has.
+Seconds DecodeCosts::attention_to_earlier(double tokens, double before) const {
+  const double window = std::min(before, static_cast<double>(config_.sliding_window));
+  const double pairs = tokens / layout_.expert * (full_layers_ * before + windowed_layers_ * window);
+  return Flops{pairs * attention_flops(config_) / layout_.tensor} / attention_peak();
+}
+
+Seconds DecodeCosts::prefill_beside(int all_sequences, double tokens, double before) const {
+  const Seconds earlier = attention_to_earlier(tokens, before);
+  if (all_sequences == 0) return prefill(tokens) + earlier;
+  const int batch = (all_sequences + layout_.expert - 1) / layout_.expert;
+  const auto chunk = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
+  // Products and exchanges are those of both kinds of tokens together. Attention is priced for each kind.
+  const PassTime &decodes = decode_pass(batch), &alone = prefill_pass(chunk), &both = prefill_pass(chunk + batch);
+  const Seconds together = both.linear + both.exchanges, without = decodes.linear + decodes.exchanges;
+  return std::max(Seconds{}, together - without) + alone.mixing + earlier;
 }
 
 Bytes DecodeCosts::cache(double tokens) const {

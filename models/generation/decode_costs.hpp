@@ -37,6 +37,10 @@ class GenerationCosts {
   virtual DecodeTime decode(int batch, double context) const = 0;
   /// Returns the time to compute the keys and values of `tokens` tokens of prompts.
   virtual Seconds prefill(double tokens) const = 0;
+  /// Returns what a decode step takes longer if it also computes the keys and values of `tokens` tokens of prompts.
+  /// `before`: mean number of tokens of their sequences that were computed in earlier steps. `batch` 0: there is no
+  /// decode step. By default the prompts have a pass of their own.
+  virtual Seconds prefill_beside(int batch, double tokens, double before) const;
   /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU: the mean over the GPUs of the
   /// engine.
   virtual Bytes cache(double tokens) const = 0;
@@ -63,6 +67,7 @@ class DecodeCosts : public GenerationCosts {
   /// Returns the time of a pass over `tokens` new tokens of each of `batch` sequences, which reads the cache once.
   DecodeTime verify(int batch, int tokens, double context) const;
   Seconds prefill(double tokens) const override;
+  Seconds prefill_beside(int batch, double tokens, double before) const override;
   Bytes cache(double tokens) const override;
   Bytes states() const override;
   Bytes room() const override { return room_; }
@@ -70,13 +75,22 @@ class DecodeCosts : public GenerationCosts {
   Bytes policy() const { return policy_; }    ///< bytes of all parameters in bf16
 
  private:
-  /// Time of the kernels and exchanges of a forward pass.
+  /// Times of a forward pass. Prompts do not go through the head, and a decode pass has no time of the mixing of tokens:
+  /// it reads the cache instead.
   struct PassTime {
-    Seconds kernels, exchanges;
+    Seconds linear;  ///< kernels besides the head and the mixing of tokens
+    Seconds head;
+    Seconds mixing;  ///< attention and scans
+    Seconds exchanges;
+    double launches = 0;  ///< number of kernels and exchanges, with those of attention and scans
+    Seconds kernels() const { return linear + head + mixing; }
   };
   PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   const PassTime& decode_pass(int batch) const;
-  Seconds prefill_pass(std::int64_t tokens) const;
+  const PassTime& prefill_pass(std::int64_t tokens) const;
+  Seconds launched(const PassTime& pass, Seconds busy) const;
+  FlopsPerSecond attention_peak() const;
+  Seconds attention_to_earlier(double tokens, double before) const;
   Network network(std::int64_t sequences, std::int64_t tokens) const;
 
   NetworkEntry model_;
@@ -92,7 +106,7 @@ class DecodeCosts : public GenerationCosts {
   double scan_layers_ = 0;                  ///< state-space layers, and layers of linear attention
   Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
   mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
-  mutable std::map<std::int64_t, Seconds> prefills_;  ///< prefill passes by tokens
+  mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens
 };
 
 }  // namespace trainyard

@@ -98,7 +98,7 @@ class LoopClock {
     for (std::size_t e = 0; e < engines_.size(); ++e)
       for (std::size_t i = 0; i < shares[e]; ++i, ++number) {
         PlannedAnswer answer = loop_.answers[number % loop_.answers.size()];
-        answer.prompt = number / group_answers;
+        answer.prompt = loop_.prefix_sharing ? number / group_answers : number;
         engines_[e].add(answer);
         numbers_[e].push_back(number);
       }

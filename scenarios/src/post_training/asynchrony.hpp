@@ -15,6 +15,7 @@ struct AsynchronousLoop {
   std::size_t groups = 1;              ///< number of groups of a step
   /// Equal parts of a step. Training begins with the first as soon as its groups have ended. They divide `groups`.
   std::size_t parts = 1;
+  bool prefix_sharing = true;  ///< answers of a group share the keys and values of its prompt
   /// Number of steps of answers that engines may start beyond those that the present policy is trained for. 0: a step's
   /// answers start when the step before has ended.
   double staleness = 0;

@@ -21,6 +21,8 @@ std::size_t EngineClock::add(const PlannedAnswer& answer) {
   if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
   run_.starts.emplace_back();
   run_.ends.emplace_back();
+  run_.first_tokens.emplace_back();
+  run_.arrivals.push_back(run_.time);
   return sequence.index;
 }
 
@@ -43,6 +45,7 @@ Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
 Bytes EngineClock::cache_after(double ahead) const {
   Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
   for (const Sequence& s : running_) all += own_cache(s, ahead);
+  for (const Sequence& s : prefilling_) all += own_cache(s, ahead);
   for (const Sequence& s : away_)
     if (s.has_cache) all += own_cache(s, 0);
   return all;
@@ -52,6 +55,7 @@ Bytes EngineClock::cache_after(double ahead) const {
 double EngineClock::tokens_in_flight() const {
   double tokens = 0;
   for (const Sequence& s : running_) tokens += s.generated;
+  for (const Sequence& s : prefilling_) tokens += s.generated;
   for (const Sequence& s : away_) tokens += s.generated;
   for (const Sequence& s : waiting_) tokens += s.generated;
   return tokens;
@@ -68,6 +72,24 @@ void EngineClock::spend_prefill(double tokens) {
   run_.time += time;
 }
 
+/// Lets a sequence run as soon as chunks have computed `tokens` tokens; without chunks it runs.
+void EngineClock::start(Sequence s, double tokens) {
+  s.pending = tokens;
+  s.computed = 0;
+  if (limits_.chunk > 0)
+    prefilling_.push_back(s);
+  else
+    running_.push_back(s);
+}
+
+/// Lets those sequences run that no chunk has to precede.
+void EngineClock::run_computed() {
+  while (!prefilling_.empty() && prefilling_.front().pending <= 0) {
+    running_.push_back(prefilling_.front());
+    prefilling_.pop_front();
+  }
+}
+
 /// Lets sequences run again whose calls have ended.
 void EngineClock::take_back() {
   double tokens = 0;
@@ -81,19 +103,22 @@ void EngineClock::take_back() {
     s.added += limits_.call_tokens;
     if (s.has_cache) {
       tokens += limits_.call_tokens;
-      running_.push_back(s);
+      if (limits_.call_tokens > 0)
+        start(s, limits_.call_tokens);
+      else
+        running_.push_back(s);
     } else {
       s.has_cache = true;
       waiting_.push_front(s);
     }
   }
-  spend_prefill(tokens);
+  if (limits_.chunk == 0) spend_prefill(tokens);
 }
 
 void EngineClock::admit() {
   Bytes cache = cache_after(limits_.reserved_tokens);
   double tokens = 0;
-  while (!waiting_.empty() && running_.size() + away_.size() < static_cast<std::size_t>(limits_.most_sequences)) {
+  while (!waiting_.empty() && admitted() < static_cast<std::size_t>(limits_.most_sequences)) {
     const Sequence& next = waiting_.front();
     const std::size_t prompt = answers_[next.index].prompt;
     const bool shares = prompts_.contains(prompt);
@@ -103,27 +128,32 @@ void EngineClock::admit() {
       break;
     }
     cache = grown;
-    tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
+    const double own = next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
+    tokens += own;
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
-    running_.push_back(next);
+    start(next, own);
     waiting_.pop_front();
   }
-  spend_prefill(tokens);
+  if (limits_.chunk == 0) spend_prefill(tokens);
 }
 
-/// Returns the number of decode steps until the next end or call, at most `reserved_tokens`.
+/// Returns the number of decode steps until the next end or call, at most `reserved_tokens`; 1 beside a chunk.
 double EngineClock::next_steps() const {
-  double steps = limits_.reserved_tokens;
+  double steps = prefilling_.empty() ? limits_.reserved_tokens : 1;
   for (const Sequence& s : running_) steps = std::min(steps, to_next_call(s));
   return steps;
 }
 
 void EngineClock::preempt_until_it_fits() {
-  while (running_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
-    leave(answers_[running_.back().index].prompt);
-    waiting_.push_front(running_.back());
-    running_.pop_back();
+  while (running_.size() + prefilling_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
+    const Sequence youngest = prefilling_.empty() ? running_.back() : prefilling_.back();
+    leave(answers_[youngest.index].prompt);
+    waiting_.push_front(youngest);
+    if (prefilling_.empty())
+      running_.pop_back();
+    else
+      prefilling_.pop_back();
     ++run_.preemptions;
   }
   for (auto s = away_.rbegin(); s != away_.rend() && cache_after(next_steps()) > costs_.room(); ++s) {
@@ -139,14 +169,16 @@ void EngineClock::plan_part() {
   part_begin_ = run_.time;
   take_back();
   if (open_) admit();
-  part_ = {run_.time, run_.time, 0, {}, true};
+  run_computed();
+  part_ = {run_.time, run_.time, 0, {}, 0, {}, true};
   Seconds back{std::numeric_limits<double>::infinity()};
   for (const Sequence& s : away_) back = std::min(back, s.back);
-  if (running_.empty()) {
+  if (running_.empty() && prefilling_.empty()) {
     part_.end = back;
     return;
   }
   preempt_until_it_fits();
+  if (!prefilling_.empty()) return plan_chunk();
   part_.steps = next_steps();
   double contexts = 0;
   for (const Sequence& s : running_) contexts += context(s);
@@ -157,6 +189,36 @@ void EngineClock::plan_part() {
   if (back < part_.begin + part_.steps * step)
     part_.steps = std::clamp(std::ceil((back - part_.begin) / step), 1.0, part_.steps);
   part_.end = part_.begin + part_.steps * step;
+}
+
+/// Plans one step with the next tokens of prompts.
+void EngineClock::plan_chunk() {
+  const double batch = static_cast<double>(running_.size()), room = std::max(1.0, limits_.chunk - batch);
+  double contexts = 0, earlier = 0;
+  for (const Sequence& s : running_) contexts += context(s);
+  for (const Sequence& s : prefilling_) {
+    const double tokens = std::min(s.pending, room - part_.prompt_tokens);
+    part_.prompt_tokens += tokens;
+    earlier += tokens * s.computed;
+    if (part_.prompt_tokens >= room) break;
+  }
+  if (!running_.empty()) {
+    part_.steps = 1;
+    part_.step = costs_.decode(static_cast<int>(running_.size()), contexts / batch);
+  }
+  part_.prefill =
+      costs_.prefill_beside(static_cast<int>(running_.size()), part_.prompt_tokens, earlier / part_.prompt_tokens);
+  part_.end = part_.begin + part_.steps * part_.step.sum() + part_.prefill;
+}
+
+/// Takes the tokens that a chunk has computed off the sequences that wait for them.
+void EngineClock::compute_chunk(double tokens) {
+  for (Sequence& s : prefilling_) {
+    const double own = std::min(s.pending, tokens);
+    s.pending -= own;
+    s.computed += own;
+    tokens -= own;
+  }
 }
 
 Seconds EngineClock::next_end() {
@@ -180,13 +242,17 @@ std::vector<std::size_t> EngineClock::advance() {
   plan_part();
   const Part part = std::exchange(part_, {});
   std::vector<std::size_t> ended;
-  if (running_.empty()) {
+  if (running_.empty() && part.prompt_tokens == 0) {
     run_.call_wait += part.end - run_.time;
     run_.time = part.end;
     return ended;
   }
   const auto batch = static_cast<double>(running_.size());
   run_.cache_peak = std::max(run_.cache_peak, cache_after(part.steps));
+  run_.prefill += part.prefill;
+  run_.time += part.prefill;
+  compute_chunk(part.prompt_tokens);
+  const Seconds first_token = run_.time + part.step.sum();
   run_.token_seconds += (tokens_in_flight() + batch * part.steps / 2) * (part.steps * part.step.sum().value);
   run_.decode.products += part.steps * part.step.products;
   run_.decode.cache += part.steps * part.step.cache;
@@ -198,6 +264,7 @@ std::vector<std::size_t> EngineClock::advance() {
   std::vector<Sequence> still;
   still.reserve(running_.size());
   for (Sequence& s : running_) {
+    if (s.generated == 0) run_.first_tokens[s.index] = first_token;
     s.generated += part.steps;
     s.remaining -= part.steps;
     if (s.remaining <= 0) {
@@ -216,7 +283,7 @@ std::vector<std::size_t> EngineClock::advance() {
 
 std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
   plan_part();
-  if (time < part_.end) {
+  if (time < part_.end && part_.prompt_tokens == 0) {
     const bool decodes = !running_.empty();
     if (decodes) part_.steps = std::clamp(std::ceil((time - part_.begin) / part_.step.sum()), 0.0, part_.steps);
     part_.end = decodes ? part_.begin + part_.steps * part_.step.sum() : std::max(time, part_.begin);
@@ -225,7 +292,9 @@ std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
 }
 
 void EngineClock::give_up_cache() {
+  for (auto s = prefilling_.rbegin(); s != prefilling_.rend(); ++s) waiting_.push_front(*s);
   for (auto s = running_.rbegin(); s != running_.rend(); ++s) waiting_.push_front(*s);
+  prefilling_.clear();
   running_.clear();
   for (Sequence& s : away_) s.has_cache = false;
   prompts_.clear();

@@ -6,6 +6,7 @@
 
 #include "models/generation/speculation.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
+#include "scenarios/src/post_training/engine_costs.hpp"
 
 namespace trainyard {
 namespace {
@@ -15,15 +16,19 @@ std::vector<PlannedAnswer> planned_answers(const PostTrainingChoice& choice) {
   std::vector<PlannedAnswer> all;
   const auto per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
   for (std::size_t i = 0; i < choice.answers.size(); ++i) {
-    all.push_back({i / per_prompt, choice.answers[i]});
+    all.push_back({choice.engine.prefix_sharing ? i / per_prompt : i, choice.answers[i]});
     if (!choice.calls.empty()) all.back().calls = choice.calls[i];
   }
   return all;
 }
 
 EngineLimits engine_limits(const PostTrainingChoice& choice) {
-  return {choice.prompt_tokens, choice.engine.most_sequences * choice.layout.expert, choice.engine.reserved_tokens,
-          choice.tools.tokens, choice.tools.sandboxes / choice.engines()};
+  return {choice.prompt_tokens,
+          choice.engine.most_sequences * choice.layout.expert,
+          choice.engine.reserved_tokens,
+          choice.tools.tokens,
+          choice.tools.sandboxes / choice.engines(),
+          static_cast<double>(choice.engine.chunked_prefill) * choice.layout.expert};
 }
 
 std::string largest_part(const PostTrainingResult::EngineParts& parts) {
@@ -165,6 +170,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.answers = planned_answers(choice);
   loop.groups = static_cast<std::size_t>(choice.prompts);
   loop.parts = static_cast<std::size_t>(choice.asynchrony->parts);
+  loop.prefix_sharing = choice.engine.prefix_sharing;
   loop.staleness = choice.asynchrony->staleness;
   loop.by_start = choice.asynchrony->by_start;
   loop.partial_rollouts = choice.asynchrony->partial_rollouts;

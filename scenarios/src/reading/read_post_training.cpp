@@ -6,9 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/generation/speculation.hpp"
 #include "models/reading/nearest.hpp"
-#include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
 namespace {
@@ -57,6 +55,25 @@ AnswerLengths read_answer_lengths(Fields& section) {
   return lengths;
 }
 
+/// Reads how an engine schedules prompts and launches kernels, where the scenario differs from the engine's defaults.
+void read_scheduler(Engine& engine, Fields& fields) {
+  engine.cuda_graphs = fields.boolean(
+      {"cuda_graphs",
+       "Whether the host launches the kernels of a decode step together, from a CUDA graph; else it launches each (in "
+       "vLLM enforce_eager), and the GPU waits where that takes longer. Default: the engine's own."},
+      engine.cuda_graphs);
+  engine.chunked_prefill = fields.integer_within<int>(
+      {"chunked_prefill",
+       "Tokens of a step of an engine, for example 2048, which one token of each running answer and chunks of prompts "
+       "share; 0: prompts have passes of their own, for which decoding waits. Default: the engine's own."},
+      0, 1 << 20, engine.chunked_prefill);
+  engine.prefix_sharing =
+      fields.boolean({"prefix_sharing",
+                      "Whether the answers to a prompt share its keys and values, which are then computed once. "
+                      "Default: the engine's own."},
+                     engine.prefix_sharing);
+}
+
 /// Reads `generation`: the engines.
 void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
   Fields fields(
@@ -67,6 +84,7 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
       {"engine",
        "Inference engine: a name, for example vllm (trainyard list engines), or a map of its figures. Default: vllm."});
   choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
+  read_scheduler(choice.engine, fields);
   choice.layout.tensor = fields.integer_within<int>(
       {"tensor_parallel", "Number of GPUs of an engine, for example 4, which split the model."}, 1, 1 << 16, 1);
   choice.tensor_place = fields.place_of("tensor_parallel");
@@ -210,44 +228,6 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   choice.packs = pack;
 }
 
-/// Returns the times of a collective of the library among the GPUs of an engine.
-DecodeCosts::ExchangeTime library_exchange(const ClusterSpec& cluster, Operation operation, int gpus) {
-  const NodeSpread spread{gpus, std::max(1, gpus / cluster.node.gpus), std::min(gpus, cluster.node.gpus)};
-  return [spread, operation, model_of_library = library_model(cluster).model](Bytes bytes) {
-    const ModelledCost cost = model_of_library->cost(operation, bytes, spread);
-    return cost.latency + (cost.rate.value > 0 ? cost.wire / cost.rate : Seconds{});
-  };
-}
-
-/// Refuses engines that spread experts which the model does not have, or which their GPUs do not divide.
-void require_experts(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const TransformerConfig* config = model.transformer();
-  const std::int64_t experts = config ? config->experts.count : 0;
-  if (experts == 0)
-    fail(choice.expert_place,
-         fmt::format("post_training.generation.expert_parallel: {} has no experts; expected 1", model.name));
-  if (experts % choice.layout.expert != 0)
-    fail(
-        choice.expert_place,
-        fmt::format("post_training.generation.expert_parallel: {} GPUs do not divide the {} experts of {}; nearest: {}",
-                    choice.layout.expert, experts, model.name, nearest_divisors(experts, choice.layout.expert)));
-}
-
-/// Returns the bytes of a draft's weights on one GPU. A further layer shares embedding and head with the model.
-Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
-                    const std::function<DecodeCosts(const NetworkEntry&)>& costs_of) {
-  if (choice.speculation.draft) return costs_of(*choice.speculation.draft).weights();
-  const TransformerConfig* config = model.transformer();
-  if (config && !config->pattern.empty())
-    fail(choice.speculation.place,
-         fmt::format("post_training.generation.speculation.draft: mtp is not modelled for {}, whose layers are of "
-                     "several kinds; expected a network, such as llama-3.2-1b",
-                     model.name));
-  NetworkEntry two = one_layer_draft(model);
-  if (TransformerConfig* layers = std::get_if<TransformerConfig>(&two.shape)) layers->num_hidden_layers = 2;
-  return costs_of(two).weights() - costs_of(one_layer_draft(model)).weights();
-}
-
 }  // namespace
 
 std::int64_t SamplePacks::count(std::int64_t samples, std::int64_t unit) const {
@@ -261,6 +241,8 @@ SamplePacks::Batches SamplePacks::divided(std::int64_t samples, int ranks, doubl
   const std::int64_t batches = (rank + largest - 1) / largest, micro = (rank + batches - 1) / batches;
   return {micro, (rank + micro - 1) / micro * micro * ranks};
 }
+
+double PostTrainingChoice::most_tokens_read() const { return prompt_tokens + tools.calls * tools.tokens; }
 
 double PostTrainingChoice::read_tokens(std::size_t sample) const {
   const double most_calls = std::max(1.0, answers[sample]) - 1;
@@ -398,64 +380,11 @@ void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, con
   choice.training_samples = samples;
 }
 
-namespace {
-
-/// Returns the tokens of a prompt and of the results of all calls of tools.
-double most_tokens_read(const PostTrainingChoice& choice) {
-  return choice.prompt_tokens + choice.tools.calls * choice.tools.tokens;
-}
-
-}  // namespace
-
-EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const ClusterSpec& cluster = choice.generators;
-  const Gpu& gpu = cluster.node.gpu;
-  const int tensor = choice.layout.tensor;
-  if (choice.layout.expert > 1) require_experts(choice, model);
-  DecodeCosts::ExchangeTime all_reduce = [](Bytes) { return Seconds{}; }, all_to_all;
-  if (choice.layout.expert > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.expert);
-  if (tensor > 1 && tensor <= cluster.node.gpus && gpu.nvlink.value > 0) {
-    const EngineKernels kernels = choice.engine.kernels_on(gpu);
-    all_reduce = [=](Bytes bytes) {
-      return kernels.all_reduce_start + kernels.all_reduce_per_gpu * tensor +
-             2.0 * (tensor - 1) / tensor * bytes / (kernels.all_reduce_link_share * gpu.nvlink);
-    };
-  } else if (tensor > 1) {
-    all_reduce = library_exchange(cluster, Operation::all_reduce, tensor);
-  }
-  const auto costs_of = [&](const NetworkEntry& network) {
-    return DecodeCosts(network, choice.engine, gpu, choice.layout, all_reduce, all_to_all);
-  };
-  const DecodeCosts plain = costs_of(model);
-  EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy()};
-  if (choice.speculation.tokens > 0) {
-    const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,
-                                  draft_weights(choice, model, costs_of)};
-    const NetworkEntry draft = choice.speculation.draft ? *choice.speculation.draft : one_layer_draft(model);
-    costs.prices = std::make_shared<SpeculativeCosts>(plain, costs_of(draft), speculation);
-    costs.weights += speculation.draft_weights;
-  }
-  const Bytes room = costs.prices->room();
-  // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
-  const double tokens =
-      most_tokens_read(choice) + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
-  const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
-  if (room < longest) {
-    const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
-    fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
-         fmt::format("post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
-                     "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",
-                     show(costs.weights), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, room.value)}),
-                     show(taken), show(longest), choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
-  }
-  return costs;
-}
-
 void require_positions(const PostTrainingChoice& choice, const NetworkEntry& model) {
   const TransformerConfig* config = model.transformer();
   if (!config || config->max_position_embeddings <= 0) return;
   const auto positions = static_cast<double>(config->max_position_embeddings);
-  const double before = most_tokens_read(choice), longest = before + static_cast<double>(choice.lengths.most);
+  const double before = choice.most_tokens_read(), longest = before + static_cast<double>(choice.lengths.most);
   if (longest <= positions) return;
   fail(choice.place,
        fmt::format(

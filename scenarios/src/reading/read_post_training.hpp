@@ -69,6 +69,8 @@ struct PostTrainingChoice {
   int engines() const { return generators.gpus() / layout.gpus() - absent_engines; }
   /// Returns the tokens of the prompt and of results of calls of a started sample.
   double read_tokens(std::size_t sample) const;
+  /// Returns the tokens of a prompt and of the results of all calls of tools.
+  double most_tokens_read() const;
   bool has_dynamic_batches() const { return packs && packs->most_tokens > 0; }
   Sources sources() const;
 };
@@ -89,14 +91,5 @@ void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Plac
 /// Throws UserError, with the nearest lengths, if the longest answer with its prompt does not fit into the positions of
 /// the model.
 void require_positions(const PostTrainingChoice&, const NetworkEntry&);
-
-/// The prices of the engines.
-struct EngineCosts {
-  std::shared_ptr<const GenerationCosts> prices;
-  Bytes weights;  ///< bytes of the weights on one GPU, with those of a draft
-  Bytes policy;   ///< bytes of all parameters of the policy in bf16
-};
-/// Throws UserError for a model that does not fit on the engines with the longest answer.
-EngineCosts generation_costs(const PostTrainingChoice&, const NetworkEntry&);
 
 }  // namespace trainyard
