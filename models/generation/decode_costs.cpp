@@ -80,7 +80,9 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
       all_to_all_(std::move(all_to_all)) {
   weights_ = weight_bytes(network(1, 1), layout.fp8);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
-  room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
+  const Bytes taken = weights_ + engine.reserved_memory;
+  room_ = engine.shares_free_memory ? layout.memory_share * (gpu.usable_memory() - taken)
+                                    : layout.memory_share * gpu.usable_memory() - taken;
   token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2) / layout.expert;
   const KeptLayers layers = kept_layers(config_);
   full_layers_ = layers.full;

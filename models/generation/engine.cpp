@@ -38,6 +38,8 @@ Engine read_engine(const Node& entry) {
     engine.cuda_graphs = fields.boolean("cuda_graphs", true);
     engine.kernel_launch = fields.seconds("kernel_launch");
     engine.memory_share = fields.number("memory_share", 1e-3, 1);
+    engine.shares_free_memory = fields.boolean("shares_free_memory", false);
+    engine.reserves_answers = fields.boolean("reserves_answers", false);
     engine.reserved_memory = fields.bytes("reserved_memory");
     engine.state_element = fields.bytes("state_element");
     std::vector<std::string> architectures;

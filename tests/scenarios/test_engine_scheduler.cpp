@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "tests/scenarios/loops.hpp"
 
 namespace scenarios_test_engine_scheduler {
@@ -145,6 +146,37 @@ TEST_CASE("chunks and engines have the defaults of their releases", "[post-train
   CHECK(sglang.prefix_sharing);
   CHECK(vllm.cuda_graphs);
   CHECK(sglang.cuda_graphs);
+}
+
+TEST_CASE("an engine that reserves whole answers never takes a cache back, and runs fewer at once", "[post-training]") {
+  PlainCosts costs;
+  costs.bytes = Bytes{4000};
+  const std::vector<PlannedAnswer> answers = planned_answers(200, 0.8);
+  EngineLimits limits = with_chunk(500);
+  const EngineRun plain = run_engine(costs, answers, limits);
+  CHECK(plain.preemptions > 0);
+  limits.whole_answer = 100 + 900;
+  const EngineRun reserves = run_engine(costs, answers, limits);
+  CHECK(reserves.preemptions == 0);
+  CHECK(reserves.tokens == sum_of(answers));
+  CHECK(reserves.cache_peak <= plain.cache_peak);
+  CHECK(reserves.steps > plain.steps);
+  // With room for all answers there is no difference.
+  costs.bytes = Bytes{1e9};
+  CHECK(run_engine(costs, answers, limits).time == run_engine(costs, answers, with_chunk(500)).time);
+}
+
+TEST_CASE("TensorRT-LLM takes its share of the memory that weights leave, and is named as unmeasured",
+          "[post-training]") {
+  const Overrides trtllm{{"post_training.generation.engine", "trtllm"}};
+  Overrides whole = trtllm;
+  whole.emplace_back("post_training.generation.memory_share", "1");
+  const PostTrainingResult::EngineMemory part = simulated_loop(trtllm).memory, all = simulated_loop(whole).memory;
+  CHECK(part.cache.value == Approx(0.6 * all.cache.value));
+  CHECK(part.weights + part.reserved + part.cache == part.capacity);
+  CHECK(all.capacity.value == Approx(loop_scenario().cluster.node.gpu.usable_memory().value));
+  CHECK(simulated_loop(trtllm).preemptions == 0);
+  CHECK(unmeasured_loop_parts(loop_scenario(trtllm)) == "the engine trtllm");
 }
 
 }  // namespace scenarios_test_engine_scheduler

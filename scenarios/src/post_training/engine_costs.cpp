@@ -86,7 +86,7 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
       choice.most_tokens_read() + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
   const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
   if (room < longest) {
-    const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
+    const Bytes taken = costs.weights + choice.engine.reserved_memory + room;
     fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
          fmt::format("post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
                      "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",

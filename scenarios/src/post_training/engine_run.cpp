@@ -41,6 +41,19 @@ Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   return costs_.states() + costs_.cache(context(s) + more) - prompt_cache_;
 }
 
+/// Returns the bytes for which there must be room before the sequence is admitted, besides those of its prompt.
+Bytes EngineClock::admission_cache(const Sequence& s) const {
+  if (limits_.whole_answer == 0) return own_cache(s, limits_.reserved_tokens);
+  return costs_.states() + costs_.cache(limits_.whole_answer) - prompt_cache_;
+}
+
+/// Returns the bytes that the admitted sequences may need before the next one is admitted.
+Bytes EngineClock::cache_of_admitted() const {
+  if (limits_.whole_answer == 0) return cache_after(limits_.reserved_tokens);
+  return static_cast<double>(prompts_.size()) * prompt_cache_ +
+         static_cast<double>(admitted()) * admission_cache(Sequence{});
+}
+
 /// Returns the bytes of keys, values and states of all sequences after `ahead` further tokens of each running one.
 Bytes EngineClock::cache_after(double ahead) const {
   Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
@@ -116,13 +129,13 @@ void EngineClock::take_back() {
 }
 
 void EngineClock::admit() {
-  Bytes cache = cache_after(limits_.reserved_tokens);
+  Bytes cache = cache_of_admitted();
   double tokens = 0;
   while (!waiting_.empty() && admitted() < static_cast<std::size_t>(limits_.most_sequences)) {
     const Sequence& next = waiting_.front();
     const std::size_t prompt = answers_[next.index].prompt;
     const bool shares = prompts_.contains(prompt);
-    const Bytes grown = cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : prompt_cache_);
+    const Bytes grown = cache + admission_cache(next) + (shares ? Bytes{} : prompt_cache_);
     if (grown > costs_.room() && is_generating()) {
       ++run_.refusals;
       break;

@@ -28,6 +28,9 @@ struct EngineLimits {
   int sandboxes = 0;        ///< most calls at once; 0: no limit
   /// Tokens of a step that decoding and chunks of prompts share. 0: prompts have passes of their own.
   double chunk = 0;
+  /// Tokens of prompt, results and answer for which the cache must have room before an answer is admitted. 0: room for
+  /// its next `reserved_tokens` tokens is enough.
+  double whole_answer = 0;
 };
 
 /// The course of one engine.
@@ -127,6 +130,8 @@ class EngineClock {
   double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
   double to_next_call(const Sequence&) const;
   Bytes own_cache(const Sequence&, double ahead) const;
+  Bytes admission_cache(const Sequence&) const;
+  Bytes cache_of_admitted() const;
   Bytes cache_after(double ahead) const;
   void leave(std::size_t prompt);
   void spend_prefill(double tokens);

@@ -28,7 +28,8 @@ EngineLimits engine_limits(const PostTrainingChoice& choice) {
           choice.engine.reserved_tokens,
           choice.tools.tokens,
           choice.tools.sandboxes / choice.engines(),
-          static_cast<double>(choice.engine.chunked_prefill) * choice.layout.expert};
+          static_cast<double>(choice.engine.chunked_prefill) * choice.layout.expert,
+          choice.engine.reserves_answers ? choice.most_tokens_read() + static_cast<double>(choice.lengths.most) : 0};
 }
 
 std::string largest_part(const PostTrainingResult::EngineParts& parts) {
@@ -144,8 +145,8 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.tail.value = r.generation.value - ninth_tenth(taken_ends);
   r.lost_answers = static_cast<double>(choice.started_samples() - choice.samples());
   if (r.lost_answers > 0) r.lost_tokens = std::max(0.0, tokens - r.mean_answer * static_cast<double>(choice.samples()));
-  r.memory = {choice.layout.memory_share * choice.generators.node.gpu.usable_memory(), costs.weights,
-              costs.prices->room(), peak, choice.engine.reserved_memory};
+  r.memory = {costs.weights + choice.engine.reserved_memory + costs.prices->room(), costs.weights, costs.prices->room(),
+              peak, choice.engine.reserved_memory};
   r.policy = costs.policy;
   r.generation_gpus = choice.generators.gpus();
   r.engines = choice.engines();

@@ -104,9 +104,11 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
   choice.precision_place = fields.place_of("precision");
   choice.layout.fp8_cache =
       fields.choice({"cache", "Number format of the cache of keys and values."}, precisions, "bf16") == "fp8";
-  choice.layout.memory_share = fields.number(
-      {"memory_share", "Share of each GPU's memory that an engine takes, for example 0.6. Default: the engine's own."},
-      0.01, 1, choice.engine.memory_share);
+  choice.layout.memory_share = fields.number({"memory_share",
+                                              "Share of each GPU's memory that an engine takes, for example 0.6; "
+                                              "trtllm takes it of what weights leave. Default: "
+                                              "the engine's own."},
+                                             0.01, 1, choice.engine.memory_share);
   if (fields.has({"nodes",
                   "Number of nodes of the cluster that only generate, for example 1; the others train. Default: all "
                   "nodes do both, one after the other."})) {
