@@ -46,13 +46,15 @@ double attention_flops(const TransformerConfig& c) {
   return 4 * heads * static_cast<double>(c.head_dim);
 }
 
-/// Returns the bytes of all parameters. Linear layers of blocks have one byte an element in fp8, all else has two.
-Bytes weight_bytes(const Network& network, bool fp8) {
-  double bytes = 0;
+/// Returns the bytes of all parameters. Linear layers of blocks have the format of the engine, all else has two bytes.
+Bytes weight_bytes(const Network& network, EngineFormat format) {
+  Bytes bytes;
   for (std::size_t i = 0; i < network.layers.size(); ++i)
-    for (const ParameterTensor& tensor : network.layers[i].parameters)
-      bytes += tensor.elements * (fp8 && tensor.in > 0 && i > 0 && i + 1 < network.layers.size() ? 1 : 2);
-  return Bytes{bytes};
+    for (const ParameterTensor& tensor : network.layers[i].parameters) {
+      const bool is_in_block = tensor.in > 0 && i > 0 && i + 1 < network.layers.size();
+      bytes += tensor.elements * element_size(is_in_block ? format : EngineFormat::bf16);
+    }
+  return bytes;
 }
 
 const TransformerConfig& config_of(const NetworkEntry& model) {
@@ -64,6 +66,16 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& engine_formats() {
+  static const std::vector<std::string> names{"bf16", "fp8", "nvfp4"};
+  return names;
+}
+
+Bytes element_size(EngineFormat format) {
+  if (format == EngineFormat::nvfp4) return Fp8Products{true, Fp8Scaling::nvfp4, true}.element();
+  return element_size(format == EngineFormat::fp8 ? Precision::fp8 : Precision::bf16);
+}
 
 Seconds GenerationCosts::prefill_beside(int /*batch*/, double tokens, double /*before*/) const {
   return prefill(tokens);
@@ -78,12 +90,12 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
       layout_(layout),
       all_reduce_(std::move(all_reduce)),
       all_to_all_(std::move(all_to_all)) {
-  weights_ = weight_bytes(network(1, 1), layout.fp8);
+  weights_ = weight_bytes(network(1, 1), layout.weights);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   const Bytes taken = weights_ + engine.reserved_memory;
   room_ = engine.shares_free_memory ? layout.memory_share * (gpu.usable_memory() - taken)
                                     : layout.memory_share * gpu.usable_memory() - taken;
-  token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2) / layout.expert;
+  token_bytes_ = cached_elements(config_, layout.tensor) * element_size(layout.cache).value / layout.expert;
   const KeptLayers layers = kept_layers(config_);
   full_layers_ = layers.full;
   windowed_layers_ = layers.windowed;
@@ -98,7 +110,11 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
 Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const {
   TransformerOptions options;
   options.fused_projections = options.fused_gated_activation = options.fused_rotary = true;
-  options.fp8 = layout_.fp8;
+  options.fp8 = layout_.weights != EngineFormat::bf16;
+  if (layout_.weights == EngineFormat::nvfp4) {
+    options.fp8_scaling = Fp8Scaling::mxfp4;  // casts need no maximum of the tensor, whose scale was calibrated before
+    options.fp8_any_layout = true;
+  }
   options.sharding.tensor = layout_.tensor;
   if (layout_.expert > 1) {
     options.sharding.expert = layout_.expert;
@@ -222,6 +238,10 @@ Seconds DecodeCosts::prefill_beside(int all_sequences, double tokens, double bef
 Bytes DecodeCosts::cache(double tokens) const {
   const double window = std::min(tokens, static_cast<double>(config_.sliding_window));
   return Bytes{token_bytes_ * (full_layers_ * tokens + windowed_layers_ * window)};
+}
+
+Bytes DecodeCosts::narrow_policy() const {
+  return weight_bytes(make_network(model_, 1, 1, Precision::bf16), layout_.weights);
 }
 
 Bytes DecodeCosts::states() const { return scan_layers_ / layout_.expert * (recurrence_ + convolution_); }

@@ -1,11 +1,22 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "models/generation/engine.hpp"
 #include "models/networks/network_entry.hpp"
 
 namespace trainyard {
+
+/// Number format of the weights of an engine's linear layers, or of its cache of keys and values. nvfp4: 4 bits, with an
+/// fp8 scale for 16 numbers.
+enum class EngineFormat : std::uint8_t { bf16, fp8, nvfp4 };
+/// The names of the formats, in the order of the enumeration.
+const std::vector<std::string>& engine_formats();
+/// Size of a number in that format, with its share of a scale.
+Bytes element_size(EngineFormat);
 
 /// The layout of one engine.
 struct EngineLayout {
@@ -13,9 +24,9 @@ struct EngineLayout {
   /// Number of GPUs over which the experts are spread. Each has all other layers, and sequences of its own. 1: experts
   /// are split like other layers. Only with `tensor` 1.
   int expert = 1;
-  bool fp8 = false;         ///< linear layers of blocks multiply in fp8; else all is in bf16
-  bool fp8_cache = false;   ///< keys and values are kept in fp8
-  double memory_share = 0;  ///< share of each GPU's memory that the engine takes
+  EngineFormat weights = EngineFormat::bf16;  ///< of the linear layers of blocks; all else is in bf16
+  EngineFormat cache = EngineFormat::bf16;    ///< of keys and values
+  double memory_share = 0;                    ///< share of each GPU's memory that the engine takes
 
   int gpus() const { return tensor * expert; }  ///< GPUs of the engine
 };
@@ -73,6 +84,7 @@ class DecodeCosts : public GenerationCosts {
   Bytes room() const override { return room_; }
   Bytes weights() const { return weights_; }  ///< bytes of the weights on one GPU
   Bytes policy() const { return policy_; }    ///< bytes of all parameters in bf16
+  Bytes narrow_policy() const;                ///< bytes of all parameters in the format of the engine
 
  private:
   /// Times of a forward pass. Prompts do not go through the head, and a decode pass has no time of the mixing of tokens:

@@ -269,8 +269,11 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
       : r.waits_for_cache ? "full at times: answers waited for room, and none gave theirs up"
       : r.memory.cache_peak > kNearlyFull * r.memory.cache ? "full at its peak, but no answer waited for room"
                                                            : "never full");
-  text += fmt::format("{}{} of the policy, sent as {} does (trainyard list weight-transfers)\n",
-                      report_label("weights"), show(r.policy), choice.transfer.name);
+  text += fmt::format("{}{} of the policy, sent as {} does (trainyard list weight-transfers){}\n",
+                      report_label("weights"), show(r.sent), choice.transfer.name,
+                      choice.layout.weights == EngineFormat::bf16 ? ""
+                      : choice.transfer.quantized                 ? ", narrowed before"
+                                                                  : ", in bf16, which the engines narrow");
   return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice) +
          split_table(choice, result.splits) + optimizer_step_line("the training half", r);
 }

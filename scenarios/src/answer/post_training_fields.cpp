@@ -112,6 +112,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "largest memory of a GPU that has policy and reference or teacher; 0: no such model during the training")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
+      .value(
+          "sent_bytes", "bytes", &P::sent,
+          "size of the policy as it goes to the engines: in bf16, or in their format if the library narrows it before")
       .value("step_time_interval_s", "s", &P::likely_step_times,
              "lower and upper end of the interval that holds the step time of a real loop with a probability of 80 %")
       .when(&P::likely_step_times, "if the answer has intervals")

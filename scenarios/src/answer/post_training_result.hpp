@@ -61,7 +61,8 @@ struct PostTrainingResult {
   struct EngineMemory {
     Bytes capacity, weights, cache, cache_peak, reserved;
   } memory;
-  Bytes policy;  ///< size of the policy in bf16, which goes to the engines
+  Bytes policy;  ///< size of the policy in bf16
+  Bytes sent;    ///< bytes of it that go to the engines
   /// Intervals that hold the step time (s) and the samples per second of a real loop with a probability of 80 %, if the
   /// loop is like the measured ones. No value: none was computed.
   std::optional<std::array<double, 2>> likely_step_times, likely_samples;

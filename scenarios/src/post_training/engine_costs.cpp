@@ -72,7 +72,8 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
     return DecodeCosts(network, choice.engine, gpu, choice.layout, all_reduce, all_to_all);
   };
   const DecodeCosts plain = costs_of(model);
-  EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy()};
+  EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy(),
+                    choice.transfer.quantized ? plain.narrow_policy() : plain.policy()};
   if (choice.speculation.tokens > 0) {
     const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,
                                   draft_weights(choice, model, costs_of)};

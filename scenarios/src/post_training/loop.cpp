@@ -148,6 +148,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.memory = {costs.weights + choice.engine.reserved_memory + costs.prices->room(), costs.weights, costs.prices->room(),
               peak, choice.engine.reserved_memory};
   r.policy = costs.policy;
+  r.sent = costs.sent;
   r.generation_gpus = choice.generators.gpus();
   r.engines = choice.engines();
   r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
@@ -221,14 +222,14 @@ Seconds least_network_time(const PostTrainingChoice& choice, const PostTrainingR
   if (node.hcas == 0) return {};
   const int holding_nodes = (r.policy_ranks + node.gpus - 1) / node.gpus;
   const double remote = choice.has_own_nodes ? 1 : 1 - 1.0 / holding_nodes;
-  return remote * r.policy / (node.hcas * hca_wire(choice.generators, 0).rate);
+  return remote * r.sent / (node.hcas * hca_wire(choice.generators, 0).rate);
 }
 
 }  // namespace
 
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
-  r.weights = choice.transfer.time(r.policy, r.generation_gpus, least_network_time(choice, r));
+  r.weights = choice.transfer.time(r.sent, r.generation_gpus, least_network_time(choice, r));
   r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop;
   const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;

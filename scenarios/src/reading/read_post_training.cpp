@@ -98,12 +98,18 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
     fields.refuse("expert_parallel", fmt::format("{} GPUs share experts, and {} split the other layers: both at once "
                                                  "are not modelled; expected tensor_parallel: 1",
                                                  choice.layout.expert, choice.layout.tensor));
-  const std::vector<std::string> precisions{"bf16", "fp8"};
-  choice.layout.fp8 = fields.choice({"precision", "Number format of the products of linear layers in the engines."},
-                                    precisions, "bf16") == "fp8";
+  const auto format = [&fields](Key key) {
+    const std::vector<std::string>& names = engine_formats();
+    const std::string name = fields.choice(key, names, "bf16");
+    return static_cast<EngineFormat>(std::ranges::find(names, name) - names.begin());
+  };
+  choice.layout.weights =
+      format({"precision",
+              "Number format of the weights and products of linear layers in the engines; nvfp4 has 4 bits and an fp8 "
+              "scale for 16 numbers."});
   choice.precision_place = fields.place_of("precision");
-  choice.layout.fp8_cache =
-      fields.choice({"cache", "Number format of the cache of keys and values."}, precisions, "bf16") == "fp8";
+  choice.layout.cache = format({"cache", "Number format of the cache of keys and values."});
+  choice.cache_place = fields.place_of("cache");
   choice.layout.memory_share = fields.number({"memory_share",
                                               "Share of each GPU's memory that an engine takes, for example 0.6; "
                                               "trtllm takes it of what weights leave. Default: "
@@ -361,9 +367,19 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
                      by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
-  if ((choice.layout.fp8) && gpu.peak[static_cast<std::size_t>(Precision::fp8)].value == 0)
-    fail(choice.precision_place,
-         fmt::format("post_training.generation.precision: {} has no fp8; expected bf16", gpu.name));
+  const auto lacks = [&gpu](EngineFormat format) {
+    const Precision units = format == EngineFormat::nvfp4 ? Precision::fp4 : Precision::fp8;
+    return format != EngineFormat::bf16 && gpu.peak[static_cast<std::size_t>(units)].value == 0;
+  };
+  const bool has_fp8 = !lacks(EngineFormat::fp8);
+  if (lacks(choice.layout.weights))
+    fail(choice.precision_place, fmt::format("post_training.generation.precision: {} has no {}; expected {}", gpu.name,
+                                             engine_formats()[static_cast<std::size_t>(choice.layout.weights)],
+                                             has_fp8 ? "fp8 or bf16" : "bf16"));
+  // Any GPU reads keys and values of 8 bits, which kernels widen.
+  if (choice.layout.cache == EngineFormat::nvfp4 && lacks(EngineFormat::nvfp4))
+    fail(choice.cache_place,
+         fmt::format("post_training.generation.cache: {} has no nvfp4; expected fp8 or bf16", gpu.name));
   if (choice.tools.sandboxes > 0 && choice.tools.sandboxes < choice.engines())
     fail(choice.tools.place, fmt::format("post_training.tools.sandboxes: {}, but {} engines share them; nearest: {}",
                                          choice.tools.sandboxes, choice.engines(), choice.engines()));

@@ -61,7 +61,7 @@ struct PostTrainingChoice {
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
-  Place place, tensor_place, expert_place, precision_place;
+  Place place, tensor_place, expert_place, precision_place, cache_place;
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
