@@ -27,12 +27,11 @@ void require_experts(const PostTrainingChoice& choice, const NetworkEntry& model
   const std::int64_t experts = config ? config->experts.count : 0;
   if (experts == 0)
     fail(choice.expert_place,
-         fmt::format("post_training.generation.expert_parallel: {} has no experts; expected 1", model.name));
+         fmt::format("{}.expert_parallel: {} has no experts; expected 1", choice.engine_key, model.name));
   if (experts % choice.layout.expert != 0)
-    fail(
-        choice.expert_place,
-        fmt::format("post_training.generation.expert_parallel: {} GPUs do not divide the {} experts of {}; nearest: {}",
-                    choice.layout.expert, experts, model.name, nearest_divisors(experts, choice.layout.expert)));
+    fail(choice.expert_place,
+         fmt::format("{}.expert_parallel: {} GPUs do not divide the {} experts of {}; nearest: {}", choice.engine_key,
+                     choice.layout.expert, experts, model.name, nearest_divisors(experts, choice.layout.expert)));
 }
 
 /// Returns the bytes of a draft's weights on one GPU. A further layer shares embedding and head with the model.
@@ -41,10 +40,9 @@ Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
   if (choice.speculation.draft) return costs_of(*choice.speculation.draft).weights();
   const TransformerConfig* config = model.transformer();
   if (config && !config->pattern.empty())
-    fail(choice.speculation.place,
-         fmt::format("post_training.generation.speculation.draft: mtp is not modelled for {}, whose layers are of "
-                     "several kinds; expected a network, such as llama-3.2-1b",
-                     model.name));
+    fail(choice.speculation.place, fmt::format("{}.speculation.draft: mtp is not modelled for {}, whose layers are of "
+                                               "several kinds; expected a network, such as llama-3.2-1b",
+                                               choice.engine_key, model.name));
   NetworkEntry two = one_layer_draft(model);
   if (TransformerConfig* layers = std::get_if<TransformerConfig>(&two.shape)) layers->num_hidden_layers = 2;
   return costs_of(two).weights() - costs_of(one_layer_draft(model)).weights();
@@ -89,10 +87,11 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   if (room < longest) {
     const Bytes taken = costs.weights + choice.engine.reserved_memory + room;
     fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
-         fmt::format("post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
+         fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
                      "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",
-                     show(costs.weights), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, room.value)}),
-                     show(taken), show(longest), choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
+                     choice.engine_key, show(costs.weights), show(choice.engine.reserved_memory),
+                     show(Bytes{std::max(0.0, room.value)}), show(taken), show(longest),
+                     choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
   }
   return costs;
 }

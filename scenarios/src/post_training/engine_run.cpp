@@ -23,6 +23,7 @@ std::size_t EngineClock::add(const PlannedAnswer& answer) {
   run_.ends.emplace_back();
   run_.first_tokens.emplace_back();
   run_.arrivals.push_back(run_.time);
+  run_.answer_tokens.push_back(answer.tokens);
   return sequence.index;
 }
 
@@ -311,6 +312,40 @@ void EngineClock::give_up_cache() {
   running_.clear();
   for (Sequence& s : away_) s.has_cache = false;
   prompts_.clear();
+}
+
+AnswerTimes answer_times(const std::vector<const EngineRun*>& runs, Seconds from) {
+  std::vector<Seconds> firsts;
+  AnswerTimes times;
+  double longer_answers = 0;
+  for (const EngineRun* run : runs)
+    for (std::size_t i = 0; i < run->ends.size(); ++i) {
+      if (run->ends[i] <= from) continue;
+      firsts.push_back(run->first_tokens[i] - run->arrivals[i]);
+      times.first_token += firsts.back();
+      if (run->answer_tokens[i] < 2) continue;
+      times.token += (run->ends[i] - run->first_tokens[i]) / (run->answer_tokens[i] - 1);
+      longer_answers += 1;
+    }
+  if (firsts.empty()) return times;
+  times.first_token = times.first_token / static_cast<double>(firsts.size());
+  if (longer_answers > 0) times.token = times.token / longer_answers;
+  const auto late = static_cast<std::ptrdiff_t>((firsts.size() * 99 + 99) / 100 - 1);
+  std::nth_element(firsts.begin(), firsts.begin() + late, firsts.end());
+  times.late_first_token = firsts[static_cast<std::size_t>(late)];
+  return times;
+}
+
+EngineRun run_engine_for(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,
+                         const EngineLimits& limits, std::size_t concurrency) {
+  EngineClock clock(costs, limits);
+  std::size_t next = 0;
+  const auto add = [&](std::size_t count) {
+    for (; count > 0 && next < answers.size(); --count) clock.add(answers[next++]);
+  };
+  add(concurrency == 0 ? answers.size() : concurrency);
+  while (clock.has_work()) add(clock.advance().size());
+  return clock.run();
 }
 
 EngineRun run_engine(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/generation/decode_costs.hpp"
+#include "scenarios/src/answer/post_training_result.hpp"
 
 namespace trainyard {
 
@@ -43,9 +44,10 @@ struct EngineRun {
   std::vector<Seconds> ends;    ///< end of each answer, in the order given
   /// Time at which each answer was added, and the end of the decode step that has its first token; in the order given.
   std::vector<Seconds> arrivals, first_tokens;
-  double tokens = 0;         ///< generated tokens
-  double steps = 0;          ///< decode steps
-  double token_seconds = 0;  ///< tokens of unfinished answers, summed over the time of decode steps, s
+  std::vector<double> answer_tokens;  ///< in the order given
+  double tokens = 0;                  ///< generated tokens
+  double steps = 0;                   ///< decode steps
+  double token_seconds = 0;           ///< tokens of unfinished answers, summed over the time of decode steps, s
   std::int64_t preemptions = 0;
   std::int64_t refusals = 0;  ///< times that the cache had no room for the next answer, while others ran
   Bytes cache_peak;           ///< most bytes of keys, values and states on one GPU
@@ -146,6 +148,13 @@ class EngineClock {
   void plan_part();
   void call_tool(Sequence&);
 };
+
+/// Returns the times of the answers that have ended after `from`.
+AnswerTimes answer_times(const std::vector<const EngineRun*>&, Seconds from = {});
+
+/// Runs an engine to which so many prompts come at first, and one more whenever an answer ends. 0: all come at first.
+EngineRun run_engine_for(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&,
+                         std::size_t concurrency);
 
 /// Runs an engine until all answers have ended, or until `most`: then the answers that have not ended have end 0.
 EngineRun run_engine(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&,

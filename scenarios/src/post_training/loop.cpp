@@ -56,14 +56,16 @@ struct Generation {
 };
 
 /// Deals the answers to the engines in equal shares, in order, and runs the engines up to the time `most`.
+/// `concurrency`: prompts that come to an engine at first, before each end brings one more; 0: all of them.
 Generation run_engines(const EngineCosts& costs, const EngineLimits& limits, const std::vector<PlannedAnswer>& answers,
-                       std::size_t engines, Seconds most) {
+                       std::size_t engines, Seconds most, std::size_t concurrency = 0) {
   std::vector<std::vector<PlannedAnswer>> shares(engines);
   for (std::size_t i = 0; i < answers.size(); ++i)
     shares[dealt_share(i, answers.size(), engines)].push_back(answers[i]);
   Generation generation;
   for (const std::vector<PlannedAnswer>& share : shares) {
-    generation.runs.push_back(run_engine(*costs.prices, share, limits, most));
+    generation.runs.push_back(concurrency > 0 ? run_engine_for(*costs.prices, share, limits, concurrency)
+                                              : run_engine(*costs.prices, share, limits, most));
     for (const Seconds end : generation.runs.back().ends) generation.ends.push_back(end.value);
   }
   return generation;
@@ -113,7 +115,8 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   const std::vector<PlannedAnswer> answers = planned_answers(choice);
   const auto engines = static_cast<std::size_t>(choice.engines());
   const auto answers_per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
-  Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()});
+  Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()},
+                               static_cast<std::size_t>(choice.concurrency) / engines);
   std::vector<double> ends = prompt_ends(all.ends, answers_per_prompt);
   double end = *std::ranges::max_element(ends);
   if (choice.started_prompts > choice.prompts) {
@@ -124,6 +127,9 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   }
   const EngineRun& slowest =
       *std::ranges::max_element(all.runs, [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
+  std::vector<const EngineRun*> runs;
+  for (const EngineRun& run : all.runs) runs.push_back(&run);
+  r.answers = answer_times(runs);
   Bytes peak;
   double busy = 0, tokens = 0;
   for (const EngineRun& run : all.runs) {
@@ -181,6 +187,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.weights = r.weights;
   const AsynchronousRun run = run_asynchronous(*costs.prices, engine_limits(choice), loop);
   r.generation = run.generation;
+  r.answers = run.answers;
   r.waiting = run.waiting;
   r.hidden.value = std::max(0.0, r.generation.value - r.waiting.value);
   r.step_time = run.step;
@@ -266,6 +273,16 @@ Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& 
   generate_answers(fewer, model, step);
   close_loop(fewer, model, step);
   return step.step_time;
+}
+
+GenerationResult generation_result(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  GenerationResult r;
+  PostTrainingResult& p = r.engines;
+  generate_answers(choice, model, p);
+  r.requests_per_s = static_cast<double>(choice.samples()) / p.generation.value;
+  r.tokens_per_s = r.requests_per_s * p.mean_answer;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / p.generation_gpus;
+  return r;
 }
 
 void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult& r) {

@@ -14,15 +14,15 @@ namespace {
 constexpr std::int64_t kTokenUnit = 64;  ///< sequences of packs have a multiple of this number of tokens
 constexpr double kMostLengthVariation = 10;
 
-/// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`.
-AnswerLengths read_answer_lengths(Fields& section) {
+/// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`. `path`: that of the section.
+AnswerLengths read_answer_lengths(Fields& section, const std::string& path) {
   AnswerLengths lengths;
   Fields fields(
       section.required_child(
           {"answer_tokens",
            "Tokens of the generated answers: {mean, variation, most} of a lognormal distribution that is cut at most, "
            "for example {mean: 1200, variation: 0.5, most: 2048}, or a list, {values: [300, 800], most: 2048}."}),
-      "post_training.answer_tokens");
+      path + ".answer_tokens");
   lengths.most = fields.integer_within<std::int64_t>(
       {"most", "Largest number of tokens of an answer, at which the engine stops, for example 2048."}, 1,
       kMostLoopTokens);
@@ -33,7 +33,7 @@ AnswerLengths read_answer_lengths(Fields& section) {
     for (const char* key : {"mean", "variation"}) fields.require_condition(key, false, "without values");
     for (const Node& value : *values)
       lengths.values.push_back(
-          static_cast<double>(whole_number(value, "post_training.answer_tokens.values", 1, kMostLoopTokens)));
+          static_cast<double>(whole_number(value, path + ".answer_tokens.values", 1, kMostLoopTokens)));
     lengths.mean =
         std::accumulate(lengths.values.begin(), lengths.values.end(), 0.0) / static_cast<double>(lengths.values.size());
   } else {
@@ -55,31 +55,8 @@ AnswerLengths read_answer_lengths(Fields& section) {
   return lengths;
 }
 
-/// Reads how an engine schedules prompts and launches kernels, where the scenario differs from the engine's defaults.
-void read_scheduler(Engine& engine, Fields& fields) {
-  engine.cuda_graphs = fields.boolean(
-      {"cuda_graphs",
-       "Whether the host launches the kernels of a decode step together, from a CUDA graph; else it launches each (in "
-       "vLLM enforce_eager), and the GPU waits where that takes longer. Default: the engine's own."},
-      engine.cuda_graphs);
-  engine.chunked_prefill = fields.integer_within<int>(
-      {"chunked_prefill",
-       "Tokens of a step of an engine, for example 2048, which one token of each running answer and chunks of prompts "
-       "share; 0: prompts have passes of their own, for which decoding waits. Default: the engine's own."},
-      0, 1 << 20, engine.chunked_prefill);
-  engine.prefix_sharing =
-      fields.boolean({"prefix_sharing",
-                      "Whether the answers to a prompt share its keys and values, which are then computed once. "
-                      "Default: the engine's own."},
-                     engine.prefix_sharing);
-}
-
-/// Reads `generation`: the engines.
-void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
-  Fields fields(
-      section.required_child(
-          {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
-      "post_training.generation");
+/// Reads the engines.
+void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& catalog) {
   const Node* engine = fields.child(
       {"engine",
        "Inference engine: a name, for example vllm (trainyard list engines), or a map of its figures. Default: vllm."});
@@ -115,16 +92,25 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
                                               "trtllm takes it of what weights leave. Default: "
                                               "the engine's own."},
                                              0.01, 1, choice.engine.memory_share);
+  choice.speculation = read_speculation(fields, catalog, choice.engine_key);
+  if (choice.speculation.draft && choice.layout.expert > 1)
+    fail(choice.speculation.place,
+         choice.engine_key + ".speculation.draft: a network is not modelled with expert_parallel; expected mtp");
+}
+
+/// Reads `generation` of a loop: the engines, and the nodes that only generate.
+void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
+  Fields fields(
+      section.required_child(
+          {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
+      choice.engine_key);
+  read_engines(choice, fields, catalog);
   if (fields.has({"nodes",
                   "Number of nodes of the cluster that only generate, for example 1; the others train. Default: all "
                   "nodes do both, one after the other."})) {
     choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
     choice.has_own_nodes = true;
   }
-  choice.speculation = read_speculation(fields, catalog);
-  if (choice.speculation.draft && choice.layout.expert > 1)
-    fail(choice.speculation.place,
-         "post_training.generation.speculation.draft: a network is not modelled with expert_parallel; expected mtp");
   fields.finish();
 }
 
@@ -291,7 +277,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
     section.refuse("prompts", fmt::format("{} samples a step; at most {}", choice->samples(), kMostLoopSamples));
   choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
       {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
-  choice->lengths = read_answer_lengths(section);
+  choice->lengths = read_answer_lengths(section, choice->section_key);
   choice->started_prompts = section.integer_within<std::int64_t>(
       {"started_prompts",
        "Number of prompts that are answered, for example 20, until `prompts` of them have all their answers; the other "
@@ -349,10 +335,37 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   return choice;
 }
 
+std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const Catalog& catalog) {
+  const Node* found = document.find("generation");
+  if (!found || found->kind == Node::Kind::null) return nullptr;
+  auto choice = std::make_shared<PostTrainingChoice>();
+  choice->place = found->place;
+  choice->section_key = choice->engine_key = "generation";
+  Fields section(*found, "generation");
+  section.require_all({"answer_tokens", "prompt_tokens", "requests"});
+  choice->prompts = section.integer_within<std::int64_t>(
+      {"requests", "Number of prompts that the engines answer, for example 512."}, 1, kMostLoopSamples);
+  choice->started_prompts = choice->prompts;
+  choice->concurrency = section.integer_within<std::int64_t>(
+      {"concurrency",
+       "Number of prompts that wait or are answered at a time, on all engines, for example 64; each answer that ends "
+       "brings the next prompt. 0: all prompts come at once."},
+      0, kMostLoopSamples, 0);
+  choice->concurrency_place = section.place_of("concurrency");
+  choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
+      {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
+  choice->lengths = read_answer_lengths(section, choice->section_key);
+  choice->answers = choice->lengths.draw(static_cast<std::size_t>(choice->prompts));
+  read_engines(*choice, section, catalog);
+  section.finish();
+  return choice;
+}
+
 void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   if (!choice.algorithm.has_rollouts) return;
   if (!training.others.empty())
-    fail(choice.place, "post_training: expected nodes of one type; engines on different nodes are not modelled");
+    fail(choice.place,
+         choice.section_key + ": expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
   if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
   const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.gpus();
@@ -363,7 +376,7 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
     for (int t = 1; t <= std::min(gpus, tensor); ++t)
       if (gpus % t == 0 && (t <= node ? node % t == 0 : t % node == 0)) nearest_fit = t;
     fail(by_experts ? choice.expert_place : choice.tensor_place,
-         fmt::format("post_training.generation.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}",
+         fmt::format("{}.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}", choice.engine_key,
                      by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
@@ -373,13 +386,17 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   };
   const bool has_fp8 = !lacks(EngineFormat::fp8);
   if (lacks(choice.layout.weights))
-    fail(choice.precision_place, fmt::format("post_training.generation.precision: {} has no {}; expected {}", gpu.name,
+    fail(choice.precision_place, fmt::format("{}.precision: {} has no {}; expected {}", choice.engine_key, gpu.name,
                                              engine_formats()[static_cast<std::size_t>(choice.layout.weights)],
                                              has_fp8 ? "fp8 or bf16" : "bf16"));
   // Any GPU reads keys and values of 8 bits, which kernels widen.
   if (choice.layout.cache == EngineFormat::nvfp4 && lacks(EngineFormat::nvfp4))
     fail(choice.cache_place,
-         fmt::format("post_training.generation.cache: {} has no nvfp4; expected fp8 or bf16", gpu.name));
+         fmt::format("{}.cache: {} has no nvfp4; expected fp8 or bf16", choice.engine_key, gpu.name));
+  if (choice.concurrency % choice.engines() != 0)
+    fail(choice.concurrency_place,
+         fmt::format("generation.concurrency: {} prompts at a time do not divide over {} engines; nearest: {}",
+                     choice.concurrency, choice.engines(), nearest_multiples(choice.engines(), choice.concurrency)));
   if (choice.tools.sandboxes > 0 && choice.tools.sandboxes < choice.engines())
     fail(choice.tools.place, fmt::format("post_training.tools.sandboxes: {}, but {} engines share them; nearest: {}",
                                          choice.tools.sandboxes, choice.engines(), choice.engines()));
@@ -405,12 +422,12 @@ void require_positions(const PostTrainingChoice& choice, const NetworkEntry& mod
   const double before = choice.most_tokens_read(), longest = before + static_cast<double>(choice.lengths.most);
   if (longest <= positions) return;
   fail(choice.place,
-       fmt::format(
-           "post_training.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
-           "of {}, {:.0f} positions; {}",
-           choice.lengths.most, before, choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
-           before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
-                                   : std::string("expected a shorter prompt_tokens")));
+       fmt::format("{}.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
+                   "of {}, {:.0f} positions; {}",
+                   choice.section_key, choice.lengths.most, before,
+                   choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
+                   before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
+                                           : std::string("expected a shorter prompt_tokens")));
 }
 
 }  // namespace trainyard

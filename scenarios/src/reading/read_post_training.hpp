@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/generation/answer_lengths.hpp"
@@ -34,6 +35,8 @@ struct SamplePacks {
 /// The section `post_training`: a loop that generates answers and trains on them. The other sections describe the
 /// training half.
 struct PostTrainingChoice {
+  /// The paths of the section and of its engines, as errors name them.
+  std::string section_key = "post_training", engine_key = "post_training.generation";
   LoopAlgorithm algorithm;
   RlStack stack;
   WeightTransfer transfer;
@@ -53,7 +56,9 @@ struct PostTrainingChoice {
   std::optional<AsynchronyChoice> asynchrony;  ///< no value: the schedule is another one
   int nodes = 0, machine_nodes = 0;            ///< nodes that generate, and nodes of the whole machine
   int absent_engines = 0;                      ///< engines that have failed
-  TrainingLength length;                       ///< steps or time of the whole loop, for its failures
+  std::int64_t concurrency = 0;                ///< prompts at a time, on all engines; 0: all come at once
+  Place concurrency_place;
+  TrainingLength length;  ///< steps or time of the whole loop, for its failures
   int log_probability_passes = 0;
   std::int64_t log_probability_micro_batch = 1;
   std::int64_t training_samples = 1;  ///< samples of one optimizer step
@@ -79,6 +84,10 @@ struct PostTrainingChoice {
 /// the training half: `cluster.nodes` loses the nodes that generate, and packs set `plan.seq_length` and
 /// `plan.micro_batch_size`. Throws UserError with the place.
 std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog&);
+
+/// Reads the section `generation`: engines that answer prompts without a loop. Null: there is none. Throws UserError
+/// with the place.
+std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const Catalog&);
 
 /// Adds the machine of the engines, and checks that they fit on it. `training`: cluster of the training half, before
 /// the software changes its rates. Throws UserError with the place.
