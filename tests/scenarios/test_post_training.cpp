@@ -214,6 +214,22 @@ TEST_CASE("the adapters of a node bound the transfer of weights, and the library
   CHECK(two_nodes.weights.value == Approx(0.5 * two_nodes.policy.value / (8 * 125e6)));
 }
 
+TEST_CASE("the shipped loops are colocated on 8 GPUs, split and synchronous on 64, and asynchronous on 512",
+          "[post-training]") {
+  const auto loop = [](const char* name) { return *loop_scenario({}, name).post_training; };
+  const PostTrainingChoice one_node = loop("post-training-llama3-8b-8xh100"),
+                           split = loop("post-training-qwen3-32b-64xh100"),
+                           asynchronous = loop("post-training-qwen3-235b-512xh100");
+  CHECK(one_node.generators.gpus() == 8);
+  CHECK_FALSE(one_node.has_own_nodes);
+  CHECK(split.machine_nodes * split.generators.node.gpus == 64);
+  CHECK(split.has_own_nodes);
+  CHECK_FALSE((split.one_step_off || split.asynchrony));
+  CHECK(asynchronous.machine_nodes * asynchronous.generators.node.gpus == 512);
+  CHECK(asynchronous.asynchrony);
+  CHECK(simulated_loop({}, "post-training-llama3-8b-8xh100").gpus == 8);
+}
+
 TEST_CASE("lengths beyond the context of the model are refused with the nearest one", "[post-training]") {
   const char* const name = "post-training-qwen3-32b-64xh100";
   const Overrides long_answers{{"plan.seq_length", "65536"}};
