@@ -1,8 +1,10 @@
 // Engines that answer prompts without a loop, and the times of answers.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "tests/scenarios/loops.hpp"
 
 namespace scenarios_test_generation {
@@ -111,6 +113,26 @@ TEST_CASE("an asynchronous loop states the times of its answers", "[post-trainin
   CHECK(r.answers.first_token > Seconds{});
   CHECK(r.answers.late_first_token >= r.answers.first_token);
   CHECK(r.answers.token.value > 0.5 * r.token_time.value);
+}
+
+TEST_CASE("throughputs of TensorRT-LLM that nothing was fitted to are as far off as the manual says",
+          "[post-training][measured]") {
+  const std::vector<MeasuredFamily> families = measured_families({"post-training"}, {"trtllm"});
+  const FamilyPrediction trtllm = predict_families(families).front();
+  CHECK(trtllm.refused_runs() == 0);
+  const ErrorSet errors = *trtllm.figure(0);
+  CHECK(errors.points.size() == 33);
+  CHECK(holds(trtllm.figures[0].limits, errors));
+  // The figures of the manual (post-training.md).
+  CHECK(errors.mean_abs == Approx(0.109).margin(0.0006));
+  CHECK(errors.signed_mean == Approx(0.007).margin(0.0006));
+  CHECK(errors.worst_abs == Approx(0.45).margin(0.006));
+  CHECK(errors.rank_correlation == Approx(0.98).margin(0.006));
+  double h100 = 0, others = 0;
+  for (const MeasuredPoint& point : errors.points)
+    (point.id.find("235b-a22b-h100") == std::string::npos ? others : h100) += std::abs(point.error());
+  CHECK(h100 / 3 == Approx(0.36).margin(0.006));
+  CHECK(others / 30 == Approx(0.084).margin(0.0006));
 }
 
 TEST_CASE("impossible engines without a loop are refused with their place", "[post-training]") {
