@@ -46,13 +46,15 @@ double attention_flops(const TransformerConfig& c) {
   return 4 * heads * static_cast<double>(c.head_dim);
 }
 
-/// Returns the bytes of all parameters. Linear layers of blocks have one byte an element in fp8, all else has two.
-Bytes weight_bytes(const Network& network, bool fp8) {
-  double bytes = 0;
+/// Returns the bytes of all parameters. Linear layers of blocks have the format of the engine, all else has two bytes.
+Bytes weight_bytes(const Network& network, EngineFormat format) {
+  Bytes bytes;
   for (std::size_t i = 0; i < network.layers.size(); ++i)
-    for (const ParameterTensor& tensor : network.layers[i].parameters)
-      bytes += tensor.elements * (fp8 && tensor.in > 0 && i > 0 && i + 1 < network.layers.size() ? 1 : 2);
-  return Bytes{bytes};
+    for (const ParameterTensor& tensor : network.layers[i].parameters) {
+      const bool is_in_block = tensor.in > 0 && i > 0 && i + 1 < network.layers.size();
+      bytes += tensor.elements * element_size(is_in_block ? format : EngineFormat::bf16);
+    }
+  return bytes;
 }
 
 const TransformerConfig& config_of(const NetworkEntry& model) {
@@ -65,32 +67,35 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
 
 }  // namespace
 
-const ForwardPasses::Pass& ForwardPasses::pass(std::int64_t sequences, std::int64_t tokens, bool decodes,
-                                               const std::function<Pass()>& make) {
-  const std::tuple key{sequences, tokens, decodes};
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = passes_.find(key); found != passes_.end()) return found->second;
-  }
-  Pass made = make();
-  const std::lock_guard lock(mutex_);
-  return passes_.try_emplace(key, std::move(made)).first->second;
+const std::vector<std::string>& engine_formats() {
+  static const std::vector<std::string> names{"bf16", "fp8", "nvfp4"};
+  return names;
+}
+
+Bytes element_size(EngineFormat format) {
+  if (format == EngineFormat::nvfp4) return Fp8Products{true, Fp8Scaling::nvfp4, true}.element();
+  return element_size(format == EngineFormat::fp8 ? Precision::fp8 : Precision::bf16);
+}
+
+Seconds GenerationCosts::prefill_beside(int /*batch*/, double tokens, double /*before*/) const {
+  return prefill(tokens);
 }
 
 DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
-                         ExchangeTime all_reduce, ExchangeTime all_to_all, std::shared_ptr<ForwardPasses> passes)
+                         ExchangeTime all_reduce, ExchangeTime all_to_all)
     : model_(model),
       config_(config_of(model_)),
       engine_(engine),
       gpu_(gpu),
       layout_(layout),
       all_reduce_(std::move(all_reduce)),
-      all_to_all_(std::move(all_to_all)),
-      table_(passes ? std::move(passes) : std::make_shared<ForwardPasses>()) {
-  weights_ = weight_bytes(network(1, 1), layout.fp8);
+      all_to_all_(std::move(all_to_all)) {
+  weights_ = weight_bytes(network(1, 1), layout.weights);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
-  room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
-  token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2) / layout.expert;
+  const Bytes taken = weights_ + engine.reserved_memory;
+  room_ = engine.shares_free_memory ? layout.memory_share * (gpu.usable_memory() - taken)
+                                    : layout.memory_share * gpu.usable_memory() - taken;
+  token_bytes_ = cached_elements(config_, layout.tensor) * element_size(layout.cache).value / layout.expert;
   const KeptLayers layers = kept_layers(config_);
   full_layers_ = layers.full;
   windowed_layers_ = layers.windowed;
@@ -105,7 +110,11 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
 Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const {
   TransformerOptions options;
   options.fused_projections = options.fused_gated_activation = options.fused_rotary = true;
-  options.fp8 = layout_.fp8;
+  options.fp8 = layout_.weights != EngineFormat::bf16;
+  if (layout_.weights == EngineFormat::nvfp4) {
+    options.fp8_scaling = Fp8Scaling::mxfp4;  // casts need no maximum of the tensor, whose scale was calibrated before
+    options.fp8_any_layout = true;
+  }
   options.sharding.tensor = layout_.tensor;
   if (layout_.expert > 1) {
     options.sharding.expert = layout_.expert;
@@ -114,39 +123,45 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
   return make_network(model_, sequences, tokens, Precision::bf16, options);
 }
 
-ForwardPasses::Pass DecodeCosts::new_pass(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
+DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
   Network pass = network(sequences, tokens);
   if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
-  ForwardPasses::Pass all;
-  for (const Layer& layer : pass.layers) {
+  PassTime time;
+  for (std::size_t i = 0; i < pass.layers.size(); ++i) {
+    const Layer& layer = pass.layers[i];
+    Seconds& products = decodes && i + 1 == pass.layers.size() ? time.head : time.linear;
     for (const KernelCall& call : layer.forward) {
       const Kernel kind = kind_of(call.work.kernel);
-      if (!decodes || (kind != Kernel::attention && kind != Kernel::scan)) all.kernels += kernel_time(gpu_, call.work);
+      const bool mixes = kind == Kernel::attention || kind == Kernel::scan;
+      time.launches += call.work.launches;
+      if (!mixes)
+        products += kernel_time(gpu_, call.work);
+      else if (!decodes)
+        time.mixing += kernel_time(gpu_, call.work);
     }
-    for (const Exchange& exchange : layer.forward_exchanges) all.exchanges.emplace_back(exchange.kind, exchange.bytes);
+    time.launches += static_cast<double>(layer.forward_exchanges.size());
+    for (const Exchange& exchange : layer.forward_exchanges)
+      if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
+        time.exchanges += all_to_all_(exchange.bytes);
+      else
+        time.exchanges += all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
   }
-  return all;
-}
-
-DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
-  const ForwardPasses::Pass& pass =
-      table_->pass(sequences, tokens, decodes, [&] { return new_pass(sequences, tokens, decodes); });
-  PassTime time{pass.kernels, {}};
-  for (const auto& [kind, bytes] : pass.exchanges)
-    if (kind == ExchangeKind::all_to_all && all_to_all_)
-      time.exchanges += all_to_all_(bytes);
-    else
-      time.exchanges += all_reduce_(bytes) * (kind == ExchangeKind::all_reduce ? 1 : 0.5);
   return time;
 }
 
 const DecodeCosts::PassTime& DecodeCosts::decode_pass(int batch) const {
   const auto small = static_cast<int>(std::bit_ceil(static_cast<unsigned>(batch)));
   const int multiple = engine_.batch_multiple, above = (batch + multiple - 1) / multiple * multiple;
-  const int captured = std::min(small, above);
+  const int captured = engine_.cuda_graphs ? std::min(small, above) : batch;
   const auto found = passes_.find(captured);
   if (found != passes_.end()) return found->second;
   return passes_.emplace(captured, forward(captured, 1, true)).first->second;
+}
+
+/// Returns the time for which the GPU waits until the host has launched the kernels of a pass, which take `busy`.
+Seconds DecodeCosts::launched(const PassTime& pass, Seconds busy) const {
+  if (engine_.cuda_graphs) return {};
+  return std::max(Seconds{}, engine_.kernel_launch * pass.launches - busy);
 }
 
 DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context) const {
@@ -154,8 +169,7 @@ DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context
   const PassTime& pass = decode_pass(batch * new_tokens);
   const EngineKernels& kernels = engine_.kernels_on(gpu_);
   const BytesPerSecond rate = kernels.attention_rate * gpu_.memory_bandwidth;
-  const FlopsPerSecond peak = gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
-                              gpu_.peak[static_cast<std::size_t>(Precision::bf16)];
+  const FlopsPerSecond peak = attention_peak();
   const auto layers = [&](double count, double tokens) {
     const double all = static_cast<double>(batch) * tokens;
     const Seconds read = Bytes{all * token_bytes_ * layout_.expert} / rate,
@@ -167,33 +181,67 @@ DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context
   const Bytes states = convolution_ * 2 + recurrence_ * (1 + new_tokens);
   const Seconds scan =
       kernels.scan_start + static_cast<double>(batch) * states / (kernels.scan_rate * gpu_.memory_bandwidth);
-  return {pass.kernels, layers(full_layers_, context) + layers(windowed_layers_, window) + scan_layers_ * scan,
-          pass.exchanges, engine_.host_step + engine_.host_sequence * batch};
+  DecodeTime time{pass.kernels(),
+                  layers(full_layers_, context) + layers(windowed_layers_, window) + scan_layers_ * scan,
+                  pass.exchanges, engine_.host_step + engine_.host_sequence * batch};
+  time.host += launched(pass, time.products + time.cache + time.exchanges);
+  return time;
 }
 
-Seconds DecodeCosts::prefill_pass(std::int64_t tokens) const {
+FlopsPerSecond DecodeCosts::attention_peak() const {
+  return gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
+         gpu_.peak[static_cast<std::size_t>(Precision::bf16)];
+}
+
+const DecodeCosts::PassTime& DecodeCosts::prefill_pass(std::int64_t tokens) const {
   const std::int64_t priced = (tokens + kPrefillStep - 1) / kPrefillStep * kPrefillStep;
   const std::int64_t shaped = config_.position_embedding == PositionEmbedding::learned
                                   ? std::min(priced, config_.max_position_embeddings)
                                   : priced;
   const auto found = prefills_.find(shaped);
   if (found != prefills_.end()) return found->second;
-  const PassTime pass = forward(1, shaped, false);
-  return prefills_.emplace(shaped, pass.kernels + pass.exchanges).first->second;
+  return prefills_.emplace(shaped, forward(1, shaped, false)).first->second;
 }
 
 Seconds DecodeCosts::prefill(double tokens) const {
   const auto all = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
   if (all == 0) return Seconds{};
+  const auto time_of = [&](std::int64_t part) {
+    const PassTime& pass = prefill_pass(part);
+    const Seconds busy = pass.kernels() + pass.exchanges;
+    return busy + launched(pass, busy);
+  };
   const std::int64_t most = engine_.most_prefill_tokens, rest = all % most;
-  Seconds time = rest > 0 ? prefill_pass(rest) : Seconds{};
-  if (all >= most) time += prefill_pass(most) * static_cast<double>(all / most);
+  Seconds time = rest > 0 ? time_of(rest) : Seconds{};
+  if (all >= most) time += time_of(most) * static_cast<double>(all / most);
   return time + engine_.host_step;
+}
+
+/// Returns the time of attention of `tokens` new tokens to `before` tokens, whose keys and values the cache has.
+Seconds DecodeCosts::attention_to_earlier(double tokens, double before) const {
+  const double window = std::min(before, static_cast<double>(config_.sliding_window));
+  const double pairs = tokens / layout_.expert * (full_layers_ * before + windowed_layers_ * window);
+  return Flops{pairs * attention_flops(config_) / layout_.tensor} / attention_peak();
+}
+
+Seconds DecodeCosts::prefill_beside(int all_sequences, double tokens, double before) const {
+  const Seconds earlier = attention_to_earlier(tokens, before);
+  if (all_sequences == 0) return prefill(tokens) + earlier;
+  const int batch = (all_sequences + layout_.expert - 1) / layout_.expert;
+  const auto chunk = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
+  // Products and exchanges are those of both kinds of tokens together. Attention is priced for each kind.
+  const PassTime &decodes = decode_pass(batch), &alone = prefill_pass(chunk), &both = prefill_pass(chunk + batch);
+  const Seconds together = both.linear + both.exchanges, without = decodes.linear + decodes.exchanges;
+  return std::max(Seconds{}, together - without) + alone.mixing + earlier;
 }
 
 Bytes DecodeCosts::cache(double tokens) const {
   const double window = std::min(tokens, static_cast<double>(config_.sliding_window));
   return Bytes{token_bytes_ * (full_layers_ * tokens + windowed_layers_ * window)};
+}
+
+Bytes DecodeCosts::narrow_policy() const {
+  return weight_bytes(make_network(model_, 1, 1, Precision::bf16), layout_.weights);
 }
 
 Bytes DecodeCosts::states() const { return scan_layers_ / layout_.expert * (recurrence_ + convolution_); }

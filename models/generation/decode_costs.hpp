@@ -1,17 +1,22 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
-#include <mutex>
-#include <tuple>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "models/generation/engine.hpp"
-#include "models/networks/layers/exchange.hpp"
 #include "models/networks/network_entry.hpp"
 
 namespace trainyard {
+
+/// Number format of the weights of an engine's linear layers, or of its cache of keys and values. nvfp4: 4 bits, with an
+/// fp8 scale for 16 numbers.
+enum class EngineFormat : std::uint8_t { bf16, fp8, nvfp4 };
+/// The names of the formats, in the order of the enumeration.
+const std::vector<std::string>& engine_formats();
+/// Size of a number in that format, with its share of a scale.
+Bytes element_size(EngineFormat);
 
 /// The layout of one engine.
 struct EngineLayout {
@@ -19,9 +24,9 @@ struct EngineLayout {
   /// Number of GPUs over which the experts are spread. Each has all other layers, and sequences of its own. 1: experts
   /// are split like other layers. Only with `tensor` 1.
   int expert = 1;
-  bool fp8 = false;         ///< linear layers of blocks multiply in fp8; else all is in bf16
-  bool fp8_cache = false;   ///< keys and values are kept in fp8
-  double memory_share = 0;  ///< share of each GPU's memory that the engine takes
+  EngineFormat weights = EngineFormat::bf16;  ///< of the linear layers of blocks; all else is in bf16
+  EngineFormat cache = EngineFormat::bf16;    ///< of keys and values
+  double memory_share = 0;                    ///< share of each GPU's memory that the engine takes
 
   int gpus() const { return tensor * expert; }  ///< GPUs of the engine
 };
@@ -43,6 +48,10 @@ class GenerationCosts {
   virtual DecodeTime decode(int batch, double context) const = 0;
   /// Returns the time to compute the keys and values of `tokens` tokens of prompts.
   virtual Seconds prefill(double tokens) const = 0;
+  /// Returns what a decode step takes longer if it also computes the keys and values of `tokens` tokens of prompts.
+  /// `before`: mean number of tokens of their sequences that were computed in earlier steps. `batch` 0: there is no
+  /// decode step. By default the prompts have a pass of their own.
+  virtual Seconds prefill_beside(int batch, double tokens, double before) const;
   /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU: the mean over the GPUs of the
   /// engine.
   virtual Bytes cache(double tokens) const = 0;
@@ -50,22 +59,6 @@ class GenerationCosts {
   /// one GPU: the mean over the GPUs of the engine.
   virtual Bytes states() const { return {}; }
   virtual Bytes room() const = 0;  ///< bytes of one GPU for keys, values and states
-};
-
-/// Kernels and exchanges of the forward passes of one network, on one type of GPU and with one layout of an engine. Loops
-/// that differ in nothing else share a table, also on several threads.
-class ForwardPasses {
- public:
-  struct Pass {
-    Seconds kernels;
-    std::vector<std::pair<ExchangeKind, Bytes>> exchanges;
-  };
-  /// Returns the pass over `tokens` new tokens of each sequence; `make` makes it if the table lacks it.
-  const Pass& pass(std::int64_t sequences, std::int64_t tokens, bool decodes, const std::function<Pass()>& make);
-
- private:
-  std::mutex mutex_;
-  std::map<std::tuple<std::int64_t, std::int64_t, bool>, Pass> passes_;
 };
 
 /// Prices by the kernels of the network on a GPU of the catalog. A decode step is a forward pass of one token for each
@@ -77,29 +70,39 @@ class DecodeCosts : public GenerationCosts {
 
   /// `all_reduce` and `all_to_all`: time of such an exchange among the GPUs of the engine, by the bytes of the tensor, or
   /// by the bytes that each GPU sends. Throws UserError at the model's place for a network that generates no text, and
-  /// for a sharding that does not divide it. `passes`: table of this network, GPU and layout; null: a new one.
+  /// for a sharding that does not divide it.
   DecodeCosts(const NetworkEntry&, const Engine&, const Gpu&, const EngineLayout&, ExchangeTime all_reduce,
-              ExchangeTime all_to_all = {}, std::shared_ptr<ForwardPasses> passes = nullptr);
+              ExchangeTime all_to_all = {});
 
   DecodeTime decode(int batch, double context) const override { return verify(batch, 1, context); }
   /// Returns the time of a pass over `tokens` new tokens of each of `batch` sequences, which reads the cache once.
   DecodeTime verify(int batch, int tokens, double context) const;
   Seconds prefill(double tokens) const override;
+  Seconds prefill_beside(int batch, double tokens, double before) const override;
   Bytes cache(double tokens) const override;
   Bytes states() const override;
   Bytes room() const override { return room_; }
   Bytes weights() const { return weights_; }  ///< bytes of the weights on one GPU
   Bytes policy() const { return policy_; }    ///< bytes of all parameters in bf16
+  Bytes narrow_policy() const;                ///< bytes of all parameters in the format of the engine
 
  private:
-  /// Time of the kernels and exchanges of a forward pass.
+  /// Times of a forward pass. Prompts do not go through the head, and a decode pass has no time of the mixing of tokens:
+  /// it reads the cache instead.
   struct PassTime {
-    Seconds kernels, exchanges;
+    Seconds linear;  ///< kernels besides the head and the mixing of tokens
+    Seconds head;
+    Seconds mixing;  ///< attention and scans
+    Seconds exchanges;
+    double launches = 0;  ///< number of kernels and exchanges, with those of attention and scans
+    Seconds kernels() const { return linear + head + mixing; }
   };
-  ForwardPasses::Pass new_pass(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   const PassTime& decode_pass(int batch) const;
-  Seconds prefill_pass(std::int64_t tokens) const;
+  const PassTime& prefill_pass(std::int64_t tokens) const;
+  Seconds launched(const PassTime& pass, Seconds busy) const;
+  FlopsPerSecond attention_peak() const;
+  Seconds attention_to_earlier(double tokens, double before) const;
   Network network(std::int64_t sequences, std::int64_t tokens) const;
 
   NetworkEntry model_;
@@ -108,7 +111,6 @@ class DecodeCosts : public GenerationCosts {
   Gpu gpu_;
   EngineLayout layout_;
   ExchangeTime all_reduce_, all_to_all_;
-  std::shared_ptr<ForwardPasses> table_;
   Bytes weights_, policy_, room_;
   double token_bytes_ = 0;                  ///< bytes of keys and values of one token in one layer, on one GPU
   double full_layers_ = 0;                  ///< layers whose attention reads all tokens
@@ -116,7 +118,7 @@ class DecodeCosts : public GenerationCosts {
   double scan_layers_ = 0;                  ///< state-space layers, and layers of linear attention
   Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
   mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
-  mutable std::map<std::int64_t, Seconds> prefills_;  ///< prefill passes by tokens
+  mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens
 };
 
 }  // namespace trainyard

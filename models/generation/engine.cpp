@@ -33,7 +33,13 @@ Engine read_engine(const Node& entry) {
     engine.batch_multiple = fields.integer_within<int>("batch_multiple", 1, kMostSequences);
     engine.reserved_tokens = fields.integer_within<int>("reserved_tokens", 1, kMostSequences);
     engine.most_prefill_tokens = fields.integer_within<int>("most_prefill_tokens", 1, kMostPrefillTokens);
+    engine.chunked_prefill = fields.integer_within<int>("chunked_prefill", 0, kMostPrefillTokens, 0);
+    engine.prefix_sharing = fields.boolean("prefix_sharing", true);
+    engine.cuda_graphs = fields.boolean("cuda_graphs", true);
+    engine.kernel_launch = fields.seconds("kernel_launch");
     engine.memory_share = fields.number("memory_share", 1e-3, 1);
+    engine.shares_free_memory = fields.boolean("shares_free_memory", false);
+    engine.reserves_answers = fields.boolean("reserves_answers", false);
     engine.reserved_memory = fields.bytes("reserved_memory");
     engine.state_element = fields.bytes("state_element");
     std::vector<std::string> architectures;

@@ -30,9 +30,20 @@ struct Engine {
   int batch_multiple = 1;       ///< captured graphs have batches of 1, 2, 4 and of multiples of this number
   int reserved_tokens = 1;      ///< tokens of each running sequence for which room is kept in the cache
   int most_prefill_tokens = 1;  ///< most tokens of one prefill pass
-  double memory_share = 0;      ///< share of the GPU's memory that the engine takes, unless the scenario states it
-  Bytes reserved_memory;        ///< activations, graphs and buffers besides weights and cache
-  Bytes state_element;          ///< size of a number of the state of a state-space layer or of linear attention
+  /// Tokens of a step that decoding and chunks of prompts share. 0: prompts have passes of their own, for which decoding
+  /// waits.
+  int chunked_prefill = 0;
+  bool prefix_sharing = true;  ///< answers to a prompt share its keys and values, which are computed once
+  bool cuda_graphs = true;     ///< the host launches the kernels of a decode step together
+  Seconds kernel_launch;       ///< time of the host to launch a kernel without CUDA graphs
+  double memory_share = 0;     ///< share of the GPU's memory that the engine takes, unless the scenario states it
+  /// `memory_share` is the share of the memory that weights and `reserved_memory` leave, not of all memory.
+  bool shares_free_memory = false;
+  /// An answer is admitted when the cache has room for the longest one that it may become, so that none gives its cache
+  /// up. Else room for the next `reserved_tokens` tokens is enough.
+  bool reserves_answers = false;
+  Bytes reserved_memory;  ///< activations, graphs and buffers besides weights and cache
+  Bytes state_element;    ///< size of a number of the state of a state-space layer or of linear attention
   std::map<std::string, EngineKernels> kernels;  ///< indexed by architecture of the GPU
   std::string default_kernels;                   ///< architecture whose kernels all other GPUs get
   Sources sources;

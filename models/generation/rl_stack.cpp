@@ -27,6 +27,7 @@ WeightTransfer read_weight_transfer(const Node& entry) {
     transfer.start = fields.seconds("start", Seconds{0});
     transfer.rate = fields.bandwidth("rate");
     transfer.per_doubling = fields.seconds("per_doubling", Seconds{0});
+    transfer.quantized = fields.boolean("quantized", false);
     transfer.doubled_from = fields.integer_within<int>("doubled_from", 1, 1 << 20, 1);
   });
 }

@@ -15,6 +15,8 @@ struct WeightTransfer {
   BytesPerSecond rate;   ///< rate of the whole policy: every GPU receives each tensor before it keeps its share
   Seconds per_doubling;  ///< added for each doubling of the receiving GPUs above `doubled_from`
   int doubled_from = 1;
+  /// The library sends weights in the number format of the engines. Else it sends all in bf16, and engines narrow them.
+  bool quantized = false;
   Sources sources;
 
   /// `network`: time that the network takes at least for these bytes. The slower one of software and network counts.

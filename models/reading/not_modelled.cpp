@@ -67,7 +67,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
        "plan.pipeline.schedule",
        {"pipedream", "pipedream-2bw", "pipemare"},
        {"1f1b"}},
-      {"serving: prefill and tokens one by one",
+      {"serving to the public: arrivals at random; the section `generation` answers prompts token by token",
        "plan.mode",
        {"serving", "generation", "decode", "prefill"},
        {"inference"}},

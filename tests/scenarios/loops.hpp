@@ -5,6 +5,7 @@
 
 #include "models/generation/decode_costs.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/post_training/engine_costs.hpp"
 #include "scenarios/src/post_training/engine_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 

@@ -56,8 +56,8 @@ void check_loop_costs(const Scenario& s, const Result& r) {
 
 TEST_CASE("money, energy and length of a loop are those of all its nodes", "[post-training][costs]") {
   const Overrides priced{kPrices, {"post_training.length", "{steps: 100}"}, {"faults", "null"}};
-  for (const char* name : {kLoop, "post-training-dpo-llama3-8b-8xh100", "post-training-qwen3-32b-64xh100",
-                           "post-training-qwen3-235b-512xh100"}) {
+  for (const char* name : {kLoop, "post-training-llama3-8b-8xh100", "post-training-dpo-llama3-8b-8xh100",
+                           "post-training-qwen3-32b-64xh100", "post-training-qwen3-235b-512xh100"}) {
     CAPTURE(name);
     const Scenario s = loop_scenario(priced, name);
     check_loop_costs(s, simulate_training(s, {.critical_path = false}));

@@ -110,11 +110,11 @@ TEST_CASE("drawn lengths have the mean after the cut, and the same seed draws th
 TEST_CASE("an engine's GPU holds its share of the weights, and the kind of attention decides on its keys and values",
           "[post-training]") {
   const Scenario s = loop_scenario();
-  const auto costs_of = [&](const char* network, int tensor, bool fp8_cache = false) {
+  const auto costs_of = [&](const char* network, int tensor, EngineFormat cache = EngineFormat::bf16) {
     const Catalog catalog;
     return DecodeCosts(read_network_entry(catalog.resolve("network", Node::scalar_node(network))),
                        s.post_training->engine, s.post_training->generators.node.gpu,
-                       EngineLayout{.tensor = tensor, .fp8_cache = fp8_cache, .memory_share = 0.9},
+                       EngineLayout{.tensor = tensor, .cache = cache, .memory_share = 0.9},
                        [](Bytes) { return Seconds{}; });
   };
   const DecodeCosts llama = costs_of("llama-3-8b", 1), split_llama = costs_of("llama-3-8b", 4),
@@ -124,7 +124,7 @@ TEST_CASE("an engine's GPU holds its share of the weights, and the kind of atten
   CHECK(split_llama.weights().value == Approx(llama.weights().value / 4).epsilon(0.01));
   CHECK(llama.cache(10).value == 10 * 2 * 8 * 128 * 2 * 32);
   CHECK(split_llama.cache(10).value == llama.cache(10).value / 4);
-  CHECK(costs_of("llama-3-8b", 1, true).cache(10).value == llama.cache(10).value / 2);
+  CHECK(costs_of("llama-3-8b", 1, EngineFormat::fp8).cache(10).value == llama.cache(10).value / 2);
   CHECK_THROWS_WITH(costs_of("bert-large", 1), Contains("generates no text token by token"));
   CHECK(latent.cache(10).value == 10 * (512 + 64) * 2 * 61);
   for (const int batch : {1, 8, 64, 512}) {
@@ -212,6 +212,22 @@ TEST_CASE("the adapters of a node bound the transfer of weights, and the library
   const Overrides spread{{"plan.tensor_parallel", "8"}};
   const PostTrainingResult two_nodes = weights("1 Gbit/s", spread);
   CHECK(two_nodes.weights.value == Approx(0.5 * two_nodes.policy.value / (8 * 125e6)));
+}
+
+TEST_CASE("the shipped loops are colocated on 8 GPUs, split and synchronous on 64, and asynchronous on 512",
+          "[post-training]") {
+  const auto loop = [](const char* name) { return *loop_scenario({}, name).post_training; };
+  const PostTrainingChoice one_node = loop("post-training-llama3-8b-8xh100"),
+                           split = loop("post-training-qwen3-32b-64xh100"),
+                           asynchronous = loop("post-training-qwen3-235b-512xh100");
+  CHECK(one_node.generators.gpus() == 8);
+  CHECK_FALSE(one_node.has_own_nodes);
+  CHECK(split.machine_nodes * split.generators.node.gpus == 64);
+  CHECK(split.has_own_nodes);
+  CHECK_FALSE((split.one_step_off || split.asynchrony));
+  CHECK(asynchronous.machine_nodes * asynchronous.generators.node.gpus == 512);
+  CHECK(asynchronous.asynchrony);
+  CHECK(simulated_loop({}, "post-training-llama3-8b-8xh100").gpus == 8);
 }
 
 TEST_CASE("lengths beyond the context of the model are refused with the nearest one", "[post-training]") {

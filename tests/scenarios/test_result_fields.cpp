@@ -177,6 +177,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.post_training->staleness = {{0, 3}, {1, 5}};
   r.post_training->step_time.value = 2;
   r.post_training->tokens_per_s = 100;
+  r.generation.emplace().tokens_per_s = 100;
   r.splits.emplace_back();
   r.training_time.value = 20;
   r.alone_time.value = 2;

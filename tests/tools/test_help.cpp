@@ -197,6 +197,9 @@ TEST_CASE("readers miss a conditionally required key only under the condition of
   const std::string loop = one +
                            "}, seq_length: 1024}\npost_training: {prompts: 16, prompt_tokens: 8, generation: {}, " +
                            "answer_tokens: {most: 64";
+  const std::string engines =
+      "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, mode: inference}\n"
+      "generation: {requests: 16, prompt_tokens: 8, answer_tokens: {most: 64";
   const auto error_of = [](const std::string& text) {
     return test::user_error([&] { read_scenario_text(text, "x.yaml"); });
   };
@@ -211,6 +214,8 @@ TEST_CASE("readers miss a conditionally required key only under the condition of
        {one + ", mechanism: diloco}}\n", {one + "}}\n", one + ", mechanism: local-sgd, local_steps: 4}}\n"}}},
       {"plan.data_parallel.local_steps",
        {one + ", mechanism: local-sgd}}\n", {one + "}}\n", one + ", mechanism: gossip, gossip: ring}}\n"}}},
+      {"generation.answer_tokens.mean",
+       {engines + "}}\n", {engines + ", values: [30, 50]}}\n", engines + ", mean: 9}}\n"}}},
       {"post_training.answer_tokens.mean", {loop + "}}\n", {loop + ", values: [30, 50]}}\n", loop + ", mean: 9}}\n"}}}};
   const std::string help = TopoFolder().trainyard("help scenario").out;
   std::size_t conditional = 0;
@@ -244,6 +249,8 @@ std::vector<std::string> scenarios_for_examples() {
       "cluster: {node: dgx-a100}\nmodel: {mlp: {widths: [64, 64, 64, 64, 64, 64, 64]}}\n"
       "plan: {micro_batch_size: 4, idle_devices: allowed, ";
   return {
+      "cluster: {node: dgx-h100}\nmodel: llama-3-8b\nplan: {micro_batch_size: 1, mode: inference}\n"
+      "generation: {requests: 16, prompt_tokens: 8, answer_tokens: {mean: 100, most: 2048}}",
       "cluster: {node: dgx-a100, preflight: {hosts: [{name: node1}]}}\nmodel: gpt2\nplan: {micro_batch_size: 1}",
       two +
           ", training: {epochs: 90, samples: 1281167}}\nfaults: {checkpoint: {virtual_epochs: 5, write: 60 s, "

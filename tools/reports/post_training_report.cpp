@@ -71,6 +71,22 @@ std::string loop_interval_line(const PostTrainingResult& r) {
   return text + "\n";
 }
 
+std::string answer_times_line(const AnswerTimes& times, const char* since) {
+  return fmt::format(
+      "{}first token of an answer {} after {} in the mean, 99 of 100 within {}; then {} from token to token\n",
+      report_label("answers"), show(times.first_token), since, show(times.late_first_token), show(times.token));
+}
+
+std::string cache_line(const PostTrainingResult& r) {
+  return fmt::format(
+      "{}{} GiB of {} GiB a GPU for keys, values and states, besides weights of {} GiB: {}\n", report_label("cache"),
+      gib(r.memory.cache_peak.value), gib(r.memory.cache.value), gib(r.memory.weights.value),
+      r.preemptions > 0   ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
+      : r.waits_for_cache ? "full at times: answers waited for room, and none gave theirs up"
+      : r.memory.cache_peak > kNearlyFull * r.memory.cache ? "full at its peak, but no answer waited for room"
+                                                           : "never full");
+}
+
 /// The lines of what few loops have: staleness, lost answers, calls of tools, speculation, further models.
 std::string further_lines(const PostTrainingChoice& choice, const PostTrainingResult& r, const Result& training) {
   std::string text;
@@ -220,6 +236,33 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
 
 }  // namespace
 
+std::string generation_screen(const Scenario& s, const Result& result) {
+  const PostTrainingChoice& choice = *s.generation;
+  const GenerationResult& all = *result.generation;
+  const PostTrainingResult& r = all.engines;
+  const std::string come =
+      choice.concurrency > 0 ? fmt::format("{} at a time", choice.concurrency) : std::string("all at once");
+  return fmt::format("{} with {} {}: {} answered on {}, {}\n", s.network.name, choice.engine.name,
+                     choice.engine.release, counted_noun(choice.prompts, "prompt"),
+                     counted_noun(r.generation_gpus, "GPU"), come) +
+         fmt::format("{}{} tokens/s · {} a GPU · {} answers/s · all after {}\n", report_label("generation"),
+                     three_digits(all.tokens_per_s), three_digits(all.tokens_per_s_per_gpu),
+                     three_digits(all.requests_per_s), show(r.generation)) +
+         answer_times_line(r.answers, "its prompt has arrived") +
+         fmt::format(
+             "{}{} (a copy of the model that generates) of {} · prompts of {:.0f} tokens · answers of {:.0f} in "
+             "the mean, {:.0f} at most · {} running sequences a decode step\n",
+             report_label("engines"), counted_noun(r.engines, "engine"), counted_noun(choice.layout.gpus(), "GPU"),
+             choice.prompt_tokens, r.mean_answer, r.longest_answer, three_digits(r.sequences)) +
+         fmt::format(
+             "{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}   (s of the slowest engine; most "
+             "for {})\n",
+             report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
+             loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value), loop_seconds(r.parts.host.value),
+             r.engine_limit) +
+         cache_line(r) + "\nforward pass of the plan:\n";
+}
+
 std::string post_training_screen(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
@@ -261,16 +304,14 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                       loop_seconds(r.parts.host.value),
                       choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
                       choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine", r.engine_limit);
+  text += answer_times_line(r.answers, choice.asynchrony ? "a prompt has arrived" : "the step begins");
   text += further_lines(choice, r, result);
-  text += fmt::format(
-      "{}{} GiB of {} GiB a GPU for keys, values and states, besides weights of {} GiB: {}\n", report_label("cache"),
-      gib(r.memory.cache_peak.value), gib(r.memory.cache.value), gib(r.memory.weights.value),
-      r.preemptions > 0   ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
-      : r.waits_for_cache ? "full at times: answers waited for room, and none gave theirs up"
-      : r.memory.cache_peak > kNearlyFull * r.memory.cache ? "full at its peak, but no answer waited for room"
-                                                           : "never full");
-  text += fmt::format("{}{} of the policy, sent as {} does (trainyard list weight-transfers)\n",
-                      report_label("weights"), show(r.policy), choice.transfer.name);
+  text += cache_line(r);
+  text += fmt::format("{}{} of the policy, sent as {} does (trainyard list weight-transfers){}\n",
+                      report_label("weights"), show(r.sent), choice.transfer.name,
+                      choice.layout.weights == EngineFormat::bf16 ? ""
+                      : choice.transfer.quantized                 ? ", narrowed before"
+                                                                  : ", in bf16, which the engines narrow");
   return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice) +
          split_table(choice, result.splits) + optimizer_step_line("the training half", r);
 }

@@ -394,7 +394,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (s.plan.inference)
     text += fmt::format(
         "{}forward passes alone: a batch is answered after {}{}\n", report_label("inference"), show(r.step_time),
-        s.network.tokens_per_sample > 1
+        s.network.tokens_per_sample > 1 && !s.generation
             ? "; every token is computed once, as of a prompt: no cache of keys and values, no word after word"
             : "");
   if (s.training.time.value > 0)
@@ -431,7 +431,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
 }  // namespace
 
 std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
-  const std::string loop = r.post_training ? post_training_screen(s, r) : "";
+  const std::string loop = r.post_training ? post_training_screen(s, r) : r.generation ? generation_screen(s, r) : "";
   return broken_lines(in_words_of(device_noun(s.cluster), loop + screen_of_gpus(s, plan, r, what_ifs)));
 }
 

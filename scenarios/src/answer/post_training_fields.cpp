@@ -28,6 +28,50 @@ JsonFields<PostTrainingResult::EngineMemory> engine_memory_fields() {
 
 }  // namespace
 
+namespace {
+
+JsonFields<AnswerTimes> answer_time_fields() {
+  using T = AnswerTimes;
+  return JsonFields<T>()
+      .value("first_token", "s", &T::first_token,
+             "mean time from the arrival of a prompt to the end of the decode step with the first token of its answer")
+      .value("first_token_p99", "s", &T::late_first_token, "time within which 99 of 100 first tokens come")
+      .value("token", "s", &T::token, "mean time between the tokens of an answer after the first");
+}
+
+/// The fields of engines that answer prompts without a loop.
+JsonFields<PostTrainingResult> engines_alone_fields() {
+  using P = PostTrainingResult;
+  return JsonFields<P>()
+      .value("time_s", "s", &P::generation, "time until the last answer ends")
+      .value("engines", "", &P::engines, "number of engines")
+      .value("gpus", "", &P::generation_gpus, "number of GPUs of all engines")
+      .object("answer_times_s", &P::answers, answer_time_fields(), "times of answers, for those who wait for them")
+      .object("slowest_engine_s", &P::parts, engine_part_fields(), "parts of the time of the engine that ends last")
+      .value("engine_limit", "", &P::engine_limit, "largest part of the time of that engine")
+      .value("mean_answer_tokens", "", &P::mean_answer, "mean tokens of the drawn answers")
+      .value("longest_answer_tokens", "", &P::longest_answer, "tokens of the longest drawn answer")
+      .value("token_time_s", "s", &P::token_time, "mean time of a decode step of the engine that ends last")
+      .value("running_sequences", "", &P::sequences, "mean number of running sequences in its decode steps")
+      .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
+      .value("waits_for_cache", "", &P::waits_for_cache,
+             "whether an answer waited because the cache of its engine had no room for it")
+      .value("tokens_of_pass", "", &P::tokens_of_pass,
+             "mean tokens that a pass of the model adds to a sequence; above 1 with speculation")
+      .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine");
+}
+
+}  // namespace
+
+JsonFields<GenerationResult> generation_fields() {
+  using G = GenerationResult;
+  return JsonFields<G>()
+      .value("requests_per_s", "1/s", &G::requests_per_s, "answers per second of all engines")
+      .value("tokens_per_s", "1/s", &G::tokens_per_s, "generated tokens per second of all engines, without prompts")
+      .value("tokens_per_s_per_gpu", "1/s", &G::tokens_per_s_per_gpu, "tokens_per_s divided by the number of GPUs")
+      .inlined(&G::engines, engines_alone_fields());
+}
+
 JsonFields<PostTrainingResult> post_training_fields() {
   using P = PostTrainingResult;
   return JsonFields<P>()
@@ -85,6 +129,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("tail_s", "s", &P::tail, "time of the generation after nine of ten answers have ended")
       .value("token_time_s", "s", &P::token_time, "mean time of a decode step of the engine that ends last")
       .value("running_sequences", "", &P::sequences, "mean number of running sequences in its decode steps")
+      .object("answer_times_s", &P::answers, answer_time_fields(),
+              "times of answers; prompts of a synchronous step arrive at its beginning")
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
       .value("waits_for_cache", "", &P::waits_for_cache,
              "whether an answer waited because the cache of its engine had no room for it")
@@ -112,6 +158,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "largest memory of a GPU that has policy and reference or teacher; 0: no such model during the training")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
+      .value(
+          "sent_bytes", "bytes", &P::sent,
+          "size of the policy as it goes to the engines: in bf16, or in their format if the library narrows it before")
       .value("step_time_interval_s", "s", &P::likely_step_times,
              "lower and upper end of the interval that holds the step time of a real loop with a probability of 80 %")
       .when(&P::likely_step_times, "if the answer has intervals")

@@ -10,6 +10,13 @@
 
 namespace trainyard {
 
+/// Times of answers as those who wait for them see them.
+struct AnswerTimes {
+  Seconds first_token;       ///< mean time from the arrival of a prompt to the first token of its answer
+  Seconds late_first_token;  ///< 99 of 100 first tokens come within this time
+  Seconds token;             ///< mean time between the tokens of an answer after the first
+};
+
 /// The answer to the section `post_training`: one step of the loop. The times from `generation` to `loop` are parts of
 /// it. `hidden` is the time of the shorter half that the longer one hides. The sum of the parts less `hidden` is
 /// `step_time`.
@@ -44,10 +51,11 @@ struct PostTrainingResult {
   double mean_answer = 0, longest_answer = 0;  ///< tokens
   Seconds tail;                                ///< time of generation after nine of ten samples have ended
   Seconds token_time;                          ///< mean time of a decode step of that engine
-  double sequences = 0;                        ///< mean number of running sequences of that engine
-  double preemptions = 0;                      ///< number of sequences that had to give up their cache, on all engines
-  bool waits_for_cache = false;                ///< an answer waited for room in the cache
-  double lost_answers = 0, lost_tokens = 0;    ///< answers that are cut off, and the tokens generated for them
+  AnswerTimes answers;
+  double sequences = 0;                      ///< mean number of running sequences of that engine
+  double preemptions = 0;                    ///< number of sequences that had to give up their cache, on all engines
+  bool waits_for_cache = false;              ///< an answer waited for room in the cache
+  double lost_answers = 0, lost_tokens = 0;  ///< answers that are cut off, and the tokens generated for them
   /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
   double mean_staleness = 0, most_staleness = 0;
   std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of answers of the simulated steps, by these steps
@@ -61,7 +69,8 @@ struct PostTrainingResult {
   struct EngineMemory {
     Bytes capacity, weights, cache, cache_peak, reserved;
   } memory;
-  Bytes policy;  ///< size of the policy in bf16, which goes to the engines
+  Bytes policy;  ///< size of the policy in bf16
+  Bytes sent;    ///< bytes of it that go to the engines
   /// Intervals that hold the step time (s) and the samples per second of a real loop with a probability of 80 %, if the
   /// loop is like the measured ones. No value: none was computed.
   std::optional<std::array<double, 2>> likely_step_times, likely_samples;
@@ -71,6 +80,14 @@ struct PostTrainingResult {
 };
 
 JsonFields<PostTrainingResult> post_training_fields();
+
+/// The answer to the section `generation`: engines that answer prompts, without a loop.
+struct GenerationResult {
+  PostTrainingResult engines;  ///< of which only the fields of the generation are filled
+  double requests_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
+};
+
+JsonFields<GenerationResult> generation_fields();
 
 /// The step with another number of nodes that generate.
 struct PostTrainingSplit {

@@ -258,6 +258,7 @@ struct Result {
   std::optional<Money> money;                       ///< No value: the scenario has no prices
   std::optional<Input> input;                       ///< No value: the scenario has no input pipeline
   std::optional<PostTrainingResult> post_training;  ///< No value: the scenario has no post-training loop
+  std::optional<GenerationResult> generation;       ///< No value: no engines answer prompts without a loop
   std::vector<PostTrainingSplit> splits;  ///< other splits of the nodes; empty: not requested, or nothing is split
   /// Returns the time of the training, including its phases and the cost of failures.
   Seconds whole_time() const {

@@ -375,6 +375,9 @@ const JsonFields<Result>& result_fields() {
               "a step of the post-training loop. Energy, money, the length of the training, gpus and failures are of "
               "the loop, too; all other fields are of one optimizer step of its training half")
           .when(&R::post_training, "with post_training")
+          .object("generation", &R::generation, generation_fields(),
+                  "engines that answer prompts; all other fields are of one forward pass")
+          .when(&R::generation, "with generation")
           .list("splits", &R::splits, post_training_split_fields(),
                 "the loop with other numbers of nodes that generate, the fastest first")
           .when(&R::splits, "with post_training.generation.nodes, unless with --no-what-if")

@@ -98,7 +98,7 @@ class LoopClock {
     for (std::size_t e = 0; e < engines_.size(); ++e)
       for (std::size_t i = 0; i < shares[e]; ++i, ++number) {
         PlannedAnswer answer = loop_.answers[number % loop_.answers.size()];
-        answer.prompt = number / group_answers;
+        answer.prompt = loop_.prefix_sharing ? number / group_answers : number;
         engines_[e].add(answer);
         numbers_[e].push_back(number);
       }
@@ -227,6 +227,9 @@ class LoopClock {
       all.refusals += last.refusals - first.refusals;
       all.cache_peak = std::max(all.cache_peak, last.cache_peak);
     }
+    std::vector<const EngineRun*> runs;
+    for (const EngineClock& engine : engines_) runs.push_back(&engine.run());
+    sums_.answers = answer_times(runs, publications_[static_cast<std::size_t>(warm_steps_)]);
     sums_.busy_share = all.busy() / (sums_.step * static_cast<double>(engines_.size()));
     sums_.mean_staleness = staleness_sum_ / answers_taken_;
     sums_.mixed_share = mixed_ / answers_taken_;

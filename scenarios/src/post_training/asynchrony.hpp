@@ -15,6 +15,7 @@ struct AsynchronousLoop {
   std::size_t groups = 1;              ///< number of groups of a step
   /// Equal parts of a step. Training begins with the first as soon as its groups have ended. They divide `groups`.
   std::size_t parts = 1;
+  bool prefix_sharing = true;  ///< answers of a group share the keys and values of its prompt
   /// Number of steps of answers that engines may start beyond those that the present policy is trained for. 0: a step's
   /// answers start when the step before has ended.
   double staleness = 0;
@@ -30,6 +31,7 @@ struct AsynchronousRun {
   Seconds step;
   Seconds waiting;            ///< time in which training waits for answers, receives them, or waits for engines
   Seconds generation;         ///< time in which some engine generates
+  AnswerTimes answers;        ///< of the answers that end in the measured steps
   EngineRun engines;          ///< sums over all engines for one step; without starts and ends
   double busy_share = 0;      ///< mean share of the step in which an engine computes
   double mean_staleness = 0;  ///< steps from the policy that starts an answer to the one that is trained on it

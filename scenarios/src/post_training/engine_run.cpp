@@ -9,27 +9,29 @@ EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limit
     : costs_(costs),
       limits_(limits),
       prompt_cache_(costs.cache(limits.prompt_tokens)),
-      states_(costs.states()),
       free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
   Sequence sequence;
-  sequence.index = static_cast<std::uint32_t>(answers_.size());
+  sequence.index = answers_.size();
   sequence.remaining = answer.tokens;
+  waiting_.push_back(sequence);
   answers_.push_back(answer);
   const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
   if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
-  sequence.most_calls = static_cast<std::uint32_t>(answers_.back().calls.size());
-  waiting_.push_back(sequence);
   run_.starts.emplace_back();
   run_.ends.emplace_back();
+  run_.first_tokens.emplace_back();
+  run_.arrivals.push_back(run_.time);
+  run_.answer_tokens.push_back(answer.tokens);
   return sequence.index;
 }
 
 /// Returns the number of tokens until the next call, or until the end of the answer.
 double EngineClock::to_next_call(const Sequence& s) const {
-  if (s.calls >= s.most_calls) return s.remaining;
-  const auto parts = static_cast<double>(s.most_calls + 1), until_call = static_cast<double>(s.calls + 1);
+  const std::vector<Seconds>& calls = answers_[s.index].calls;
+  if (s.calls >= calls.size()) return s.remaining;
+  const auto parts = static_cast<double>(calls.size() + 1), until_call = static_cast<double>(s.calls + 1);
   return std::floor(answers_[s.index].tokens * until_call / parts) - s.generated;
 }
 
@@ -37,16 +39,40 @@ double EngineClock::to_next_call(const Sequence& s) const {
 /// further tokens.
 Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   const double more = std::min(ahead, s.remaining);
-  return states_ + costs_.cache(context(s) + more) - prompt_cache_;
+  return costs_.states() + costs_.cache(context(s) + more) - prompt_cache_;
+}
+
+/// Returns the bytes for which there must be room before the sequence is admitted, besides those of its prompt.
+Bytes EngineClock::admission_cache(const Sequence& s) const {
+  if (limits_.whole_answer == 0) return own_cache(s, limits_.reserved_tokens);
+  return costs_.states() + costs_.cache(limits_.whole_answer) - prompt_cache_;
+}
+
+/// Returns the bytes that the admitted sequences may need before the next one is admitted.
+Bytes EngineClock::cache_of_admitted() const {
+  if (limits_.whole_answer == 0) return cache_after(limits_.reserved_tokens);
+  return static_cast<double>(prompts_.size()) * prompt_cache_ +
+         static_cast<double>(admitted()) * admission_cache(Sequence{});
 }
 
 /// Returns the bytes of keys, values and states of all sequences after `ahead` further tokens of each running one.
 Bytes EngineClock::cache_after(double ahead) const {
   Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
   for (const Sequence& s : running_) all += own_cache(s, ahead);
+  for (const Sequence& s : prefilling_) all += own_cache(s, ahead);
   for (const Sequence& s : away_)
     if (s.has_cache) all += own_cache(s, 0);
   return all;
+}
+
+/// Returns the tokens that unfinished answers have now.
+double EngineClock::tokens_in_flight() const {
+  double tokens = 0;
+  for (const Sequence& s : running_) tokens += s.generated;
+  for (const Sequence& s : prefilling_) tokens += s.generated;
+  for (const Sequence& s : away_) tokens += s.generated;
+  for (const Sequence& s : waiting_) tokens += s.generated;
+  return tokens;
 }
 
 void EngineClock::leave(std::size_t prompt) {
@@ -58,6 +84,24 @@ void EngineClock::spend_prefill(double tokens) {
   const Seconds time = costs_.prefill(tokens);
   run_.prefill += time;
   run_.time += time;
+}
+
+/// Lets a sequence run as soon as chunks have computed `tokens` tokens; without chunks it runs.
+void EngineClock::start(Sequence s, double tokens) {
+  s.pending = tokens;
+  s.computed = 0;
+  if (limits_.chunk > 0)
+    prefilling_.push_back(s);
+  else
+    running_.push_back(s);
+}
+
+/// Lets those sequences run that no chunk has to precede.
+void EngineClock::run_computed() {
+  while (!prefilling_.empty() && prefilling_.front().pending <= 0) {
+    running_.push_back(prefilling_.front());
+    prefilling_.pop_front();
+  }
 }
 
 /// Lets sequences run again whose calls have ended.
@@ -73,65 +117,65 @@ void EngineClock::take_back() {
     s.added += limits_.call_tokens;
     if (s.has_cache) {
       tokens += limits_.call_tokens;
-      start(s);
+      if (limits_.call_tokens > 0)
+        start(s, limits_.call_tokens);
+      else
+        running_.push_back(s);
     } else {
       s.has_cache = true;
       waiting_.push_front(s);
     }
   }
-  spend_prefill(tokens);
+  if (limits_.chunk == 0) spend_prefill(tokens);
 }
 
 void EngineClock::admit() {
-  if (waiting_.empty() || running_.size() + away_.size() >= static_cast<std::size_t>(limits_.most_sequences)) return;
-  Bytes cache = cache_after(limits_.reserved_tokens);
+  Bytes cache = cache_of_admitted();
   double tokens = 0;
-  while (!waiting_.empty() && running_.size() + away_.size() < static_cast<std::size_t>(limits_.most_sequences)) {
+  while (!waiting_.empty() && admitted() < static_cast<std::size_t>(limits_.most_sequences)) {
     const Sequence& next = waiting_.front();
     const std::size_t prompt = answers_[next.index].prompt;
     const bool shares = prompts_.contains(prompt);
-    const Bytes grown = cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : prompt_cache_);
+    const Bytes grown = cache + admission_cache(next) + (shares ? Bytes{} : prompt_cache_);
     if (grown > costs_.room() && is_generating()) {
       ++run_.refusals;
       break;
     }
     cache = grown;
-    tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
+    const double own = next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
+    tokens += own;
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
-    start(next);
+    start(next, own);
     waiting_.pop_front();
   }
-  spend_prefill(tokens);
+  if (limits_.chunk == 0) spend_prefill(tokens);
 }
 
-/// Adds a sequence to those that run.
-void EngineClock::start(const Sequence& s) {
-  least_next_ = std::min(least_next_, to_next_call(s));
-  running_.push_back(s);
+/// Returns the number of decode steps until the next end or call, at most `reserved_tokens`; 1 beside a chunk.
+double EngineClock::next_steps() const {
+  double steps = prefilling_.empty() ? limits_.reserved_tokens : 1;
+  for (const Sequence& s : running_) steps = std::min(steps, to_next_call(s));
+  return steps;
 }
 
-double EngineClock::preempt_until_it_fits() {
-  fitted_steps_ = next_steps();
-  fitted_cache_ = cache_after(fitted_steps_);
-  while (running_.size() > 1 && fitted_cache_ > costs_.room()) {
-    leave(answers_[running_.back().index].prompt);
-    waiting_.push_front(running_.back());
-    running_.pop_back();
+void EngineClock::preempt_until_it_fits() {
+  while (running_.size() + prefilling_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
+    const Sequence youngest = prefilling_.empty() ? running_.back() : prefilling_.back();
+    leave(answers_[youngest.index].prompt);
+    waiting_.push_front(youngest);
+    if (prefilling_.empty())
+      running_.pop_back();
+    else
+      prefilling_.pop_back();
     ++run_.preemptions;
-    least_next_ = std::numeric_limits<double>::infinity();
-    for (const Sequence& s : running_) least_next_ = std::min(least_next_, to_next_call(s));
-    fitted_steps_ = next_steps();
-    fitted_cache_ = cache_after(fitted_steps_);
   }
-  for (auto s = away_.rbegin(); s != away_.rend() && fitted_cache_ > costs_.room(); ++s) {
+  for (auto s = away_.rbegin(); s != away_.rend() && cache_after(next_steps()) > costs_.room(); ++s) {
     if (!s->has_cache) continue;
     s->has_cache = false;
     leave(answers_[s->index].prompt);
     ++run_.preemptions;
-    fitted_cache_ = cache_after(fitted_steps_);
   }
-  return fitted_steps_;
 }
 
 void EngineClock::plan_part() {
@@ -139,14 +183,17 @@ void EngineClock::plan_part() {
   part_begin_ = run_.time;
   take_back();
   if (open_) admit();
-  part_ = {run_.time, run_.time, 0, {}, true};
+  run_computed();
+  part_ = {run_.time, run_.time, 0, {}, 0, {}, true};
   Seconds back{std::numeric_limits<double>::infinity()};
   for (const Sequence& s : away_) back = std::min(back, s.back);
-  if (running_.empty()) {
+  if (running_.empty() && prefilling_.empty()) {
     part_.end = back;
     return;
   }
-  part_.steps = preempt_until_it_fits();
+  preempt_until_it_fits();
+  if (!prefilling_.empty()) return plan_chunk();
+  part_.steps = next_steps();
   double contexts = 0;
   for (const Sequence& s : running_) contexts += context(s);
   const auto batch = static_cast<double>(running_.size());
@@ -156,6 +203,36 @@ void EngineClock::plan_part() {
   if (back < part_.begin + part_.steps * step)
     part_.steps = std::clamp(std::ceil((back - part_.begin) / step), 1.0, part_.steps);
   part_.end = part_.begin + part_.steps * step;
+}
+
+/// Plans one step with the next tokens of prompts.
+void EngineClock::plan_chunk() {
+  const double batch = static_cast<double>(running_.size()), room = std::max(1.0, limits_.chunk - batch);
+  double contexts = 0, earlier = 0;
+  for (const Sequence& s : running_) contexts += context(s);
+  for (const Sequence& s : prefilling_) {
+    const double tokens = std::min(s.pending, room - part_.prompt_tokens);
+    part_.prompt_tokens += tokens;
+    earlier += tokens * s.computed;
+    if (part_.prompt_tokens >= room) break;
+  }
+  if (!running_.empty()) {
+    part_.steps = 1;
+    part_.step = costs_.decode(static_cast<int>(running_.size()), contexts / batch);
+  }
+  part_.prefill =
+      costs_.prefill_beside(static_cast<int>(running_.size()), part_.prompt_tokens, earlier / part_.prompt_tokens);
+  part_.end = part_.begin + part_.steps * part_.step.sum() + part_.prefill;
+}
+
+/// Takes the tokens that a chunk has computed off the sequences that wait for them.
+void EngineClock::compute_chunk(double tokens) {
+  for (Sequence& s : prefilling_) {
+    const double own = std::min(s.pending, tokens);
+    s.pending -= own;
+    s.computed += own;
+    tokens -= own;
+  }
 }
 
 Seconds EngineClock::next_end() {
@@ -179,16 +256,18 @@ std::vector<std::size_t> EngineClock::advance() {
   plan_part();
   const Part part = std::exchange(part_, {});
   std::vector<std::size_t> ended;
-  if (running_.empty()) {
+  if (running_.empty() && part.prompt_tokens == 0) {
     run_.call_wait += part.end - run_.time;
     run_.time = part.end;
     return ended;
   }
-  const std::size_t batch_size = running_.size();
-  const auto batch = static_cast<double>(batch_size);
-  run_.cache_peak = std::max(run_.cache_peak, part.steps == fitted_steps_ ? fitted_cache_ : cache_after(part.steps));
-  run_.token_seconds += (in_flight_ + batch * part.steps / 2) * (part.steps * part.step.sum().value);
-  in_flight_ += part.steps * batch;
+  const auto batch = static_cast<double>(running_.size());
+  run_.cache_peak = std::max(run_.cache_peak, cache_after(part.steps));
+  run_.prefill += part.prefill;
+  run_.time += part.prefill;
+  compute_chunk(part.prompt_tokens);
+  const Seconds first_token = run_.time + part.step.sum();
+  run_.token_seconds += (tokens_in_flight() + batch * part.steps / 2) * (part.steps * part.step.sum().value);
   run_.decode.products += part.steps * part.step.products;
   run_.decode.cache += part.steps * part.step.cache;
   run_.decode.exchanges += part.steps * part.step.exchanges;
@@ -196,35 +275,29 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.time += part.steps * part.step.sum();
   run_.steps += part.steps;
   run_.tokens += part.steps * batch;
-  std::size_t kept = 0;  // sequences that go on, moved to the front
-  least_next_ = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < batch_size; ++i) {
-    Sequence& s = running_[i];
+  std::vector<Sequence> still;
+  still.reserve(running_.size());
+  for (Sequence& s : running_) {
+    if (s.generated == 0) run_.first_tokens[s.index] = first_token;
     s.generated += part.steps;
     s.remaining -= part.steps;
     if (s.remaining <= 0) {
       run_.ends[s.index] = run_.time;
       leave(answers_[s.index].prompt);
       ended.push_back(s.index);
-      in_flight_ -= s.generated;
-      continue;
-    }
-    const double next = to_next_call(s);
-    if (s.calls < s.most_calls && next <= 0) {
+    } else if (s.calls < answers_[s.index].calls.size() && to_next_call(s) <= 0) {
       call_tool(s);
     } else {
-      least_next_ = std::min(least_next_, next);
-      if (kept != i) running_[kept] = s;
-      ++kept;
+      still.push_back(s);
     }
   }
-  running_.resize(kept);
+  running_ = std::move(still);
   return ended;
 }
 
 std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
   plan_part();
-  if (time < part_.end) {
+  if (time < part_.end && part_.prompt_tokens == 0) {
     const bool decodes = !running_.empty();
     if (decodes) part_.steps = std::clamp(std::ceil((time - part_.begin) / part_.step.sum()), 0.0, part_.steps);
     part_.end = decodes ? part_.begin + part_.steps * part_.step.sum() : std::max(time, part_.begin);
@@ -233,11 +306,46 @@ std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
 }
 
 void EngineClock::give_up_cache() {
+  for (auto s = prefilling_.rbegin(); s != prefilling_.rend(); ++s) waiting_.push_front(*s);
   for (auto s = running_.rbegin(); s != running_.rend(); ++s) waiting_.push_front(*s);
+  prefilling_.clear();
   running_.clear();
-  least_next_ = std::numeric_limits<double>::infinity();
   for (Sequence& s : away_) s.has_cache = false;
   prompts_.clear();
+}
+
+AnswerTimes answer_times(const std::vector<const EngineRun*>& runs, Seconds from) {
+  std::vector<Seconds> firsts;
+  AnswerTimes times;
+  double longer_answers = 0;
+  for (const EngineRun* run : runs)
+    for (std::size_t i = 0; i < run->ends.size(); ++i) {
+      if (run->ends[i] <= from) continue;
+      firsts.push_back(run->first_tokens[i] - run->arrivals[i]);
+      times.first_token += firsts.back();
+      if (run->answer_tokens[i] < 2) continue;
+      times.token += (run->ends[i] - run->first_tokens[i]) / (run->answer_tokens[i] - 1);
+      longer_answers += 1;
+    }
+  if (firsts.empty()) return times;
+  times.first_token = times.first_token / static_cast<double>(firsts.size());
+  if (longer_answers > 0) times.token = times.token / longer_answers;
+  const auto late = static_cast<std::ptrdiff_t>((firsts.size() * 99 + 99) / 100 - 1);
+  std::nth_element(firsts.begin(), firsts.begin() + late, firsts.end());
+  times.late_first_token = firsts[static_cast<std::size_t>(late)];
+  return times;
+}
+
+EngineRun run_engine_for(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,
+                         const EngineLimits& limits, std::size_t concurrency) {
+  EngineClock clock(costs, limits);
+  std::size_t next = 0;
+  const auto add = [&](std::size_t count) {
+    for (; count > 0 && next < answers.size(); --count) clock.add(answers[next++]);
+  };
+  add(concurrency == 0 ? answers.size() : concurrency);
+  while (clock.has_work()) add(clock.advance().size());
+  return clock.run();
 }
 
 EngineRun run_engine(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/generation/decode_costs.hpp"
+#include "scenarios/src/answer/post_training_result.hpp"
 
 namespace trainyard {
 
@@ -26,6 +27,11 @@ struct EngineLimits {
   int reserved_tokens = 1;  ///< tokens for which each running sequence has room ahead
   double call_tokens = 0;   ///< tokens that the result of a call adds to its sequence
   int sandboxes = 0;        ///< most calls at once; 0: no limit
+  /// Tokens of a step that decoding and chunks of prompts share. 0: prompts have passes of their own.
+  double chunk = 0;
+  /// Tokens of prompt, results and answer for which the cache must have room before an answer is admitted. 0: room for
+  /// its next `reserved_tokens` tokens is enough.
+  double whole_answer = 0;
 };
 
 /// The course of one engine.
@@ -36,9 +42,12 @@ struct EngineRun {
   DecodeTime decode;            ///< parts of the decode steps
   std::vector<Seconds> starts;  ///< first admission of each answer, in the order given
   std::vector<Seconds> ends;    ///< end of each answer, in the order given
-  double tokens = 0;            ///< generated tokens
-  double steps = 0;             ///< decode steps
-  double token_seconds = 0;     ///< tokens of unfinished answers, summed over the time of decode steps, s
+  /// Time at which each answer was added, and the end of the decode step that has its first token; in the order given.
+  std::vector<Seconds> arrivals, first_tokens;
+  std::vector<double> answer_tokens;  ///< in the order given
+  double tokens = 0;                  ///< generated tokens
+  double steps = 0;                   ///< decode steps
+  double token_seconds = 0;           ///< tokens of unfinished answers, summed over the time of decode steps, s
   std::int64_t preemptions = 0;
   std::int64_t refusals = 0;  ///< times that the cache had no room for the next answer, while others ran
   Bytes cache_peak;           ///< most bytes of keys, values and states on one GPU
@@ -52,6 +61,11 @@ struct EngineRun {
 /// up to `reserved_tokens` decode steps, at the mean context of the running sequences; a part ends with the next answer
 /// or call. A sequence that waits for a call keeps its keys and values as long as the running ones have room. The
 /// longest answer must fit alone.
+///
+/// Prompts (and results of calls, and sequences that gave up their keys and values) are computed in passes of their own,
+/// for which decoding waits. With `EngineLimits::chunk`, steps have chunks of them beside one token of each running
+/// sequence, in the order of admission; a sequence runs when its tokens, and those of all admitted before it, are
+/// computed.
 class EngineClock {
  public:
   EngineClock(const GenerationCosts& costs, const EngineLimits& limits);
@@ -59,8 +73,8 @@ class EngineClock {
   /// Adds an answer that waits for its admission. Returns its number on this engine.
   std::size_t add(const PlannedAnswer&);
   bool has_work() const { return !waiting_.empty() || is_generating(); }
-  bool is_generating() const { return !(running_.empty() && away_.empty()); }
-  std::size_t unfinished() const { return waiting_.size() + running_.size() + away_.size(); }
+  bool is_generating() const { return admitted() > 0; }
+  std::size_t unfinished() const { return waiting_.size() + admitted(); }
   const EngineRun& run() const { return run_; }
   /// Returns the time at which the part begins that was planned last, before its prompts are computed.
   Seconds part_begin() const { return part_begin_; }
@@ -80,53 +94,67 @@ class EngineClock {
 
  private:
   struct Sequence {
+    std::size_t index = 0;
     double generated = 0, remaining = 0, added = 0;  // `added`: tokens of results of calls
+    std::size_t calls = 0;                           // calls until now
     Seconds back;                                    // end of the call that it waits for
-    std::uint32_t index = 0;                         // number of its answer on this engine
-    std::uint32_t calls = 0, most_calls = 0;         // calls until now, and all calls of the answer
     bool has_cache = true;                           // while it waits for a call
+    double pending = 0, computed = 0;  // tokens that chunks have to compute before it runs, and those computed
   };
-  /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`.
+  /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`. With tokens of prompts, it is
+  /// one step, whose decoding is empty if no sequence runs.
   struct Part {
     Seconds begin, end;
     double steps = 0;
     DecodeTime step;
+    double prompt_tokens = 0;
+    Seconds prefill;  // what the step takes longer for them
     bool exists = false;
   };
 
   const GenerationCosts& costs_;
   EngineLimits limits_;
-  Bytes prompt_cache_, states_;  // keys and values of a prompt, and the states of a sequence
+  Bytes prompt_cache_;  // keys and values of a prompt
   std::vector<PlannedAnswer> answers_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first
+  std::deque<Sequence> prefilling_;     // admitted sequences that wait for their chunks, oldest first
   std::vector<Sequence> away_;          // sequences that wait for calls, oldest first
   std::map<std::size_t, int> prompts_;  // sequences with keys and values, by prompt
   std::vector<Seconds> free_sandboxes_;
   EngineRun run_;
   Part part_;
-  double in_flight_ = 0;                                         // tokens that unfinished answers have now
-  double least_next_ = std::numeric_limits<double>::infinity();  // least `to_next_call` of the running sequences
-  double fitted_steps_ = 0;                                      // `next_steps` of the part that was planned last
-  Bytes fitted_cache_;                                           // bytes of all sequences after these steps
   Seconds part_begin_;
   bool open_ = true;
 
+  std::size_t admitted() const { return running_.size() + prefilling_.size() + away_.size(); }
+  double tokens_in_flight() const;
   double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
   double to_next_call(const Sequence&) const;
   Bytes own_cache(const Sequence&, double ahead) const;
+  Bytes admission_cache(const Sequence&) const;
+  Bytes cache_of_admitted() const;
   Bytes cache_after(double ahead) const;
   void leave(std::size_t prompt);
   void spend_prefill(double tokens);
+  void start(Sequence, double tokens);
+  void run_computed();
+  void plan_chunk();
+  void compute_chunk(double tokens);
   void take_back();
   void admit();
-  double next_steps() const { return std::min<double>(limits_.reserved_tokens, least_next_); }
-  void start(const Sequence&);
-  /// Returns `next_steps` of the sequences that fit.
-  double preempt_until_it_fits();
+  double next_steps() const;
+  void preempt_until_it_fits();
   void plan_part();
   void call_tool(Sequence&);
 };
+
+/// Returns the times of the answers that have ended after `from`.
+AnswerTimes answer_times(const std::vector<const EngineRun*>&, Seconds from = {});
+
+/// Runs an engine to which so many prompts come at first, and one more whenever an answer ends. 0: all come at first.
+EngineRun run_engine_for(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&,
+                         std::size_t concurrency);
 
 /// Runs an engine until all answers have ended, or until `most`: then the answers that have not ended have end 0.
 EngineRun run_engine(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&,

@@ -6,6 +6,7 @@
 
 #include "models/generation/speculation.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
+#include "scenarios/src/post_training/engine_costs.hpp"
 
 namespace trainyard {
 namespace {
@@ -15,15 +16,20 @@ std::vector<PlannedAnswer> planned_answers(const PostTrainingChoice& choice) {
   std::vector<PlannedAnswer> all;
   const auto per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
   for (std::size_t i = 0; i < choice.answers.size(); ++i) {
-    all.push_back({i / per_prompt, choice.answers[i]});
+    all.push_back({choice.engine.prefix_sharing ? i / per_prompt : i, choice.answers[i]});
     if (!choice.calls.empty()) all.back().calls = choice.calls[i];
   }
   return all;
 }
 
 EngineLimits engine_limits(const PostTrainingChoice& choice) {
-  return {choice.prompt_tokens, choice.engine.most_sequences * choice.layout.expert, choice.engine.reserved_tokens,
-          choice.tools.tokens, choice.tools.sandboxes / choice.engines()};
+  return {choice.prompt_tokens,
+          choice.engine.most_sequences * choice.layout.expert,
+          choice.engine.reserved_tokens,
+          choice.tools.tokens,
+          choice.tools.sandboxes / choice.engines(),
+          static_cast<double>(choice.engine.chunked_prefill) * choice.layout.expert,
+          choice.engine.reserves_answers ? choice.most_tokens_read() + static_cast<double>(choice.lengths.most) : 0};
 }
 
 std::string largest_part(const PostTrainingResult::EngineParts& parts) {
@@ -50,14 +56,16 @@ struct Generation {
 };
 
 /// Deals the answers to the engines in equal shares, in order, and runs the engines up to the time `most`.
+/// `concurrency`: prompts that come to an engine at first, before each end brings one more; 0: all of them.
 Generation run_engines(const EngineCosts& costs, const EngineLimits& limits, const std::vector<PlannedAnswer>& answers,
-                       std::size_t engines, Seconds most) {
+                       std::size_t engines, Seconds most, std::size_t concurrency = 0) {
   std::vector<std::vector<PlannedAnswer>> shares(engines);
   for (std::size_t i = 0; i < answers.size(); ++i)
     shares[dealt_share(i, answers.size(), engines)].push_back(answers[i]);
   Generation generation;
   for (const std::vector<PlannedAnswer>& share : shares) {
-    generation.runs.push_back(run_engine(*costs.prices, share, limits, most));
+    generation.runs.push_back(concurrency > 0 ? run_engine_for(*costs.prices, share, limits, concurrency)
+                                              : run_engine(*costs.prices, share, limits, most));
     for (const Seconds end : generation.runs.back().ends) generation.ends.push_back(end.value);
   }
   return generation;
@@ -99,16 +107,6 @@ void add_trained_answers(const PostTrainingChoice& choice, const std::vector<dou
   r.mean_read = read / answers;
 }
 
-/// Fills the number and the memory of the engines. `peak`: most bytes of keys, values and states on one GPU.
-void add_engines(const PostTrainingChoice& choice, const EngineCosts& costs, Bytes peak, PostTrainingResult& r) {
-  r.memory = {choice.layout.memory_share * choice.generators.node.gpu.usable_memory(), costs.weights,
-              costs.prices->room(), peak, choice.engine.reserved_memory};
-  r.policy = costs.policy;
-  r.generation_gpus = choice.generators.gpus();
-  r.engines = choice.engines();
-  r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
-}
-
 }  // namespace
 
 void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
@@ -117,17 +115,11 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   const std::vector<PlannedAnswer> answers = planned_answers(choice);
   const auto engines = static_cast<std::size_t>(choice.engines());
   const auto answers_per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
-  const bool loses_answers = choice.started_prompts > choice.prompts;
-  // An asynchronous loop is simulated as a whole later: then only the answers that no step takes follow from this.
-  if (choice.asynchrony && !loses_answers) {
-    add_trained_answers(choice, std::vector<double>(static_cast<std::size_t>(choice.prompts)), 0, r);
-    add_engines(choice, costs, {}, r);
-    return;
-  }
-  Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()});
+  Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()},
+                               static_cast<std::size_t>(choice.concurrency) / engines);
   std::vector<double> ends = prompt_ends(all.ends, answers_per_prompt);
   double end = *std::ranges::max_element(ends);
-  if (loses_answers) {
+  if (choice.started_prompts > choice.prompts) {
     std::vector<double> sorted = ends;
     std::sort(sorted.begin(), sorted.end());
     end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
@@ -135,6 +127,9 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   }
   const EngineRun& slowest =
       *std::ranges::max_element(all.runs, [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
+  std::vector<const EngineRun*> runs;
+  for (const EngineRun& run : all.runs) runs.push_back(&run);
+  r.answers = answer_times(runs);
   Bytes peak;
   double busy = 0, tokens = 0;
   for (const EngineRun& run : all.runs) {
@@ -156,7 +151,13 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.tail.value = r.generation.value - ninth_tenth(taken_ends);
   r.lost_answers = static_cast<double>(choice.started_samples() - choice.samples());
   if (r.lost_answers > 0) r.lost_tokens = std::max(0.0, tokens - r.mean_answer * static_cast<double>(choice.samples()));
-  add_engines(choice, costs, peak, r);
+  r.memory = {costs.weights + choice.engine.reserved_memory + costs.prices->room(), costs.weights, costs.prices->room(),
+              peak, choice.engine.reserved_memory};
+  r.policy = costs.policy;
+  r.sent = costs.sent;
+  r.generation_gpus = choice.generators.gpus();
+  r.engines = choice.engines();
+  r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
 }
 
 namespace {
@@ -177,6 +178,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.answers = planned_answers(choice);
   loop.groups = static_cast<std::size_t>(choice.prompts);
   loop.parts = static_cast<std::size_t>(choice.asynchrony->parts);
+  loop.prefix_sharing = choice.engine.prefix_sharing;
   loop.staleness = choice.asynchrony->staleness;
   loop.by_start = choice.asynchrony->by_start;
   loop.partial_rollouts = choice.asynchrony->partial_rollouts;
@@ -185,6 +187,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.weights = r.weights;
   const AsynchronousRun run = run_asynchronous(*costs.prices, engine_limits(choice), loop);
   r.generation = run.generation;
+  r.answers = run.answers;
   r.waiting = run.waiting;
   r.hidden.value = std::max(0.0, r.generation.value - r.waiting.value);
   r.step_time = run.step;
@@ -226,14 +229,14 @@ Seconds least_network_time(const PostTrainingChoice& choice, const PostTrainingR
   if (node.hcas == 0) return {};
   const int holding_nodes = (r.policy_ranks + node.gpus - 1) / node.gpus;
   const double remote = choice.has_own_nodes ? 1 : 1 - 1.0 / holding_nodes;
-  return remote * r.policy / (node.hcas * hca_wire(choice.generators, 0).rate);
+  return remote * r.sent / (node.hcas * hca_wire(choice.generators, 0).rate);
 }
 
 }  // namespace
 
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
-  r.weights = choice.transfer.time(r.policy, r.generation_gpus, least_network_time(choice, r));
+  r.weights = choice.transfer.time(r.sent, r.generation_gpus, least_network_time(choice, r));
   r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop;
   const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;
@@ -270,6 +273,16 @@ Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& 
   generate_answers(fewer, model, step);
   close_loop(fewer, model, step);
   return step.step_time;
+}
+
+GenerationResult generation_result(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  GenerationResult r;
+  PostTrainingResult& p = r.engines;
+  generate_answers(choice, model, p);
+  r.requests_per_s = static_cast<double>(choice.samples()) / p.generation.value;
+  r.tokens_per_s = r.requests_per_s * p.mean_answer;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / p.generation_gpus;
+  return r;
 }
 
 void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult& r) {

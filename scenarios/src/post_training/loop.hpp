@@ -18,6 +18,9 @@ void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTraini
 Seconds step_with_engines(const PostTrainingChoice&, const NetworkEntry& model, const PostTrainingResult& r,
                           int engines);
 
+/// Simulates engines that answer prompts, without a loop.
+GenerationResult generation_result(const PostTrainingChoice&, const NetworkEntry& model);
+
 /// Fills the step of an algorithm without rollouts: log-probabilities and training, one after the other.
 void close_without_rollouts(const PostTrainingChoice&, PostTrainingResult&);
 

@@ -139,12 +139,30 @@ ToolChoice read_tools(Fields& section) {
   return choice;
 }
 
-SpeculationChoice read_speculation(Fields& section, const Catalog& catalog) {
+void read_scheduler(Engine& engine, Fields& fields) {
+  engine.cuda_graphs = fields.boolean(
+      {"cuda_graphs",
+       "Whether the host launches the kernels of a decode step together, from a CUDA graph; else it launches each (in "
+       "vLLM enforce_eager), and the GPU waits where that takes longer. Default: the engine's own."},
+      engine.cuda_graphs);
+  engine.chunked_prefill = fields.integer_within<int>(
+      {"chunked_prefill",
+       "Tokens of a step of an engine, for example 2048, which one token of each running answer and chunks of prompts "
+       "share; 0: prompts have passes of their own, for which decoding waits. Default: the engine's own."},
+      0, 1 << 20, engine.chunked_prefill);
+  engine.prefix_sharing =
+      fields.boolean({"prefix_sharing",
+                      "Whether the answers to a prompt share its keys and values, which are then computed once. "
+                      "Default: the engine's own."},
+                     engine.prefix_sharing);
+}
+
+SpeculationChoice read_speculation(Fields& section, const Catalog& catalog, const std::string& path) {
   SpeculationChoice choice;
   const Node* node = section.child_unless_null(
       {"speculation", "Speculative decoding: {draft: llama-3.2-1b, tokens: 3, acceptance: 0.7}. Default: none."});
   if (!node) return choice;
-  Fields fields(*node, "post_training.generation.speculation");
+  Fields fields(*node, path + ".speculation");
   choice.place = node->place;
   choice.tokens = fields.integer_within<int>(
       {"tokens", "Number of tokens that are drafted before the model verifies them, for example 3."}, 0,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/generation/answer_lengths.hpp"
+#include "models/generation/engine.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/reading/training_length.hpp"
@@ -69,7 +70,10 @@ std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchrono
 /// Reads `length`: `{steps: 1000}` or `{time: 5 d}`. Throws UserError with the place.
 TrainingLength read_loop_length(Fields& section);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
-SpeculationChoice read_speculation(Fields& section, const Catalog&);  ///< reads `generation.speculation`
+/// Reads how an engine schedules prompts and launches kernels, where the scenario differs from the engine's defaults.
+void read_scheduler(Engine&, Fields& section);
+/// Reads `speculation` of the engines at `path`.
+SpeculationChoice read_speculation(Fields& section, const Catalog&, const std::string& path);
 /// Reads `critic`, `reward` or `teacher`. No value: the loop has no such model.
 std::optional<LoopModel> read_loop_model(Fields& section, Key, bool may_have_nodes = false);
 

@@ -6,9 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/generation/speculation.hpp"
 #include "models/reading/nearest.hpp"
-#include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,15 +14,15 @@ namespace {
 constexpr std::int64_t kTokenUnit = 64;  ///< sequences of packs have a multiple of this number of tokens
 constexpr double kMostLengthVariation = 10;
 
-/// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`.
-AnswerLengths read_answer_lengths(Fields& section) {
+/// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`. `path`: that of the section.
+AnswerLengths read_answer_lengths(Fields& section, const std::string& path) {
   AnswerLengths lengths;
   Fields fields(
       section.required_child(
           {"answer_tokens",
            "Tokens of the generated answers: {mean, variation, most} of a lognormal distribution that is cut at most, "
            "for example {mean: 1200, variation: 0.5, most: 2048}, or a list, {values: [300, 800], most: 2048}."}),
-      "post_training.answer_tokens");
+      path + ".answer_tokens");
   lengths.most = fields.integer_within<std::int64_t>(
       {"most", "Largest number of tokens of an answer, at which the engine stops, for example 2048."}, 1,
       kMostLoopTokens);
@@ -35,7 +33,7 @@ AnswerLengths read_answer_lengths(Fields& section) {
     for (const char* key : {"mean", "variation"}) fields.require_condition(key, false, "without values");
     for (const Node& value : *values)
       lengths.values.push_back(
-          static_cast<double>(whole_number(value, "post_training.answer_tokens.values", 1, kMostLoopTokens)));
+          static_cast<double>(whole_number(value, path + ".answer_tokens.values", 1, kMostLoopTokens)));
     lengths.mean =
         std::accumulate(lengths.values.begin(), lengths.values.end(), 0.0) / static_cast<double>(lengths.values.size());
   } else {
@@ -57,16 +55,13 @@ AnswerLengths read_answer_lengths(Fields& section) {
   return lengths;
 }
 
-/// Reads `generation`: the engines.
-void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
-  Fields fields(
-      section.required_child(
-          {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
-      "post_training.generation");
+/// Reads the engines.
+void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& catalog) {
   const Node* engine = fields.child(
       {"engine",
        "Inference engine: a name, for example vllm (trainyard list engines), or a map of its figures. Default: vllm."});
   choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
+  read_scheduler(choice.engine, fields);
   choice.layout.tensor = fields.integer_within<int>(
       {"tensor_parallel", "Number of GPUs of an engine, for example 4, which split the model."}, 1, 1 << 16, 1);
   choice.tensor_place = fields.place_of("tensor_parallel");
@@ -80,25 +75,42 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
     fields.refuse("expert_parallel", fmt::format("{} GPUs share experts, and {} split the other layers: both at once "
                                                  "are not modelled; expected tensor_parallel: 1",
                                                  choice.layout.expert, choice.layout.tensor));
-  const std::vector<std::string> precisions{"bf16", "fp8"};
-  choice.layout.fp8 = fields.choice({"precision", "Number format of the products of linear layers in the engines."},
-                                    precisions, "bf16") == "fp8";
+  const auto format = [&fields](Key key) {
+    const std::vector<std::string>& names = engine_formats();
+    const std::string name = fields.choice(key, names, "bf16");
+    return static_cast<EngineFormat>(std::ranges::find(names, name) - names.begin());
+  };
+  choice.layout.weights =
+      format({"precision",
+              "Number format of the weights and products of linear layers in the engines; nvfp4 has 4 bits and an fp8 "
+              "scale for 16 numbers."});
   choice.precision_place = fields.place_of("precision");
-  choice.layout.fp8_cache =
-      fields.choice({"cache", "Number format of the cache of keys and values."}, precisions, "bf16") == "fp8";
-  choice.layout.memory_share = fields.number(
-      {"memory_share", "Share of each GPU's memory that an engine takes, for example 0.6. Default: the engine's own."},
-      0.01, 1, choice.engine.memory_share);
+  choice.layout.cache = format({"cache", "Number format of the cache of keys and values."});
+  choice.cache_place = fields.place_of("cache");
+  choice.layout.memory_share = fields.number({"memory_share",
+                                              "Share of each GPU's memory that an engine takes, for example 0.6; "
+                                              "trtllm takes it of what weights leave. Default: "
+                                              "the engine's own."},
+                                             0.01, 1, choice.engine.memory_share);
+  choice.speculation = read_speculation(fields, catalog, choice.engine_key);
+  if (choice.speculation.draft && choice.layout.expert > 1)
+    fail(choice.speculation.place,
+         choice.engine_key + ".speculation.draft: a network is not modelled with expert_parallel; expected mtp");
+}
+
+/// Reads `generation` of a loop: the engines, and the nodes that only generate.
+void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
+  Fields fields(
+      section.required_child(
+          {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
+      choice.engine_key);
+  read_engines(choice, fields, catalog);
   if (fields.has({"nodes",
                   "Number of nodes of the cluster that only generate, for example 1; the others train. Default: all "
                   "nodes do both, one after the other."})) {
     choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
     choice.has_own_nodes = true;
   }
-  choice.speculation = read_speculation(fields, catalog);
-  if (choice.speculation.draft && choice.layout.expert > 1)
-    fail(choice.speculation.place,
-         "post_training.generation.speculation.draft: a network is not modelled with expert_parallel; expected mtp");
   fields.finish();
 }
 
@@ -210,44 +222,6 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   choice.packs = pack;
 }
 
-/// Returns the times of a collective of the library among the GPUs of an engine.
-DecodeCosts::ExchangeTime library_exchange(const ClusterSpec& cluster, Operation operation, int gpus) {
-  const NodeSpread spread{gpus, std::max(1, gpus / cluster.node.gpus), std::min(gpus, cluster.node.gpus)};
-  return [spread, operation, model_of_library = library_model(cluster).model](Bytes bytes) {
-    const ModelledCost cost = model_of_library->cost(operation, bytes, spread);
-    return cost.latency + (cost.rate.value > 0 ? cost.wire / cost.rate : Seconds{});
-  };
-}
-
-/// Refuses engines that spread experts which the model does not have, or which their GPUs do not divide.
-void require_experts(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const TransformerConfig* config = model.transformer();
-  const std::int64_t experts = config ? config->experts.count : 0;
-  if (experts == 0)
-    fail(choice.expert_place,
-         fmt::format("post_training.generation.expert_parallel: {} has no experts; expected 1", model.name));
-  if (experts % choice.layout.expert != 0)
-    fail(
-        choice.expert_place,
-        fmt::format("post_training.generation.expert_parallel: {} GPUs do not divide the {} experts of {}; nearest: {}",
-                    choice.layout.expert, experts, model.name, nearest_divisors(experts, choice.layout.expert)));
-}
-
-/// Returns the bytes of a draft's weights on one GPU. A further layer shares embedding and head with the model.
-Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
-                    const std::function<DecodeCosts(const NetworkEntry&)>& costs_of) {
-  if (choice.speculation.draft) return costs_of(*choice.speculation.draft).weights();
-  const TransformerConfig* config = model.transformer();
-  if (config && !config->pattern.empty())
-    fail(choice.speculation.place,
-         fmt::format("post_training.generation.speculation.draft: mtp is not modelled for {}, whose layers are of "
-                     "several kinds; expected a network, such as llama-3.2-1b",
-                     model.name));
-  NetworkEntry two = one_layer_draft(model);
-  if (TransformerConfig* layers = std::get_if<TransformerConfig>(&two.shape)) layers->num_hidden_layers = 2;
-  return costs_of(two).weights() - costs_of(one_layer_draft(model)).weights();
-}
-
 }  // namespace
 
 std::int64_t SamplePacks::count(std::int64_t samples, std::int64_t unit) const {
@@ -261,6 +235,8 @@ SamplePacks::Batches SamplePacks::divided(std::int64_t samples, int ranks, doubl
   const std::int64_t batches = (rank + largest - 1) / largest, micro = (rank + batches - 1) / batches;
   return {micro, (rank + micro - 1) / micro * micro * ranks};
 }
+
+double PostTrainingChoice::most_tokens_read() const { return prompt_tokens + tools.calls * tools.tokens; }
 
 double PostTrainingChoice::read_tokens(std::size_t sample) const {
   const double most_calls = std::max(1.0, answers[sample]) - 1;
@@ -301,7 +277,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
     section.refuse("prompts", fmt::format("{} samples a step; at most {}", choice->samples(), kMostLoopSamples));
   choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
       {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
-  choice->lengths = read_answer_lengths(section);
+  choice->lengths = read_answer_lengths(section, choice->section_key);
   choice->started_prompts = section.integer_within<std::int64_t>(
       {"started_prompts",
        "Number of prompts that are answered, for example 20, until `prompts` of them have all their answers; the other "
@@ -359,10 +335,37 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   return choice;
 }
 
+std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const Catalog& catalog) {
+  const Node* found = document.find("generation");
+  if (!found || found->kind == Node::Kind::null) return nullptr;
+  auto choice = std::make_shared<PostTrainingChoice>();
+  choice->place = found->place;
+  choice->section_key = choice->engine_key = "generation";
+  Fields section(*found, "generation");
+  section.require_all({"answer_tokens", "prompt_tokens", "requests"});
+  choice->prompts = section.integer_within<std::int64_t>(
+      {"requests", "Number of prompts that the engines answer, for example 512."}, 1, kMostLoopSamples);
+  choice->started_prompts = choice->prompts;
+  choice->concurrency = section.integer_within<std::int64_t>(
+      {"concurrency",
+       "Number of prompts that wait or are answered at a time, on all engines, for example 64; each answer that ends "
+       "brings the next prompt. 0: all prompts come at once."},
+      0, kMostLoopSamples, 0);
+  choice->concurrency_place = section.place_of("concurrency");
+  choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
+      {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
+  choice->lengths = read_answer_lengths(section, choice->section_key);
+  choice->answers = choice->lengths.draw(static_cast<std::size_t>(choice->prompts));
+  read_engines(*choice, section, catalog);
+  section.finish();
+  return choice;
+}
+
 void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   if (!choice.algorithm.has_rollouts) return;
   if (!training.others.empty())
-    fail(choice.place, "post_training: expected nodes of one type; engines on different nodes are not modelled");
+    fail(choice.place,
+         choice.section_key + ": expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
   if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
   const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.gpus();
@@ -373,13 +376,27 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
     for (int t = 1; t <= std::min(gpus, tensor); ++t)
       if (gpus % t == 0 && (t <= node ? node % t == 0 : t % node == 0)) nearest_fit = t;
     fail(by_experts ? choice.expert_place : choice.tensor_place,
-         fmt::format("post_training.generation.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}",
+         fmt::format("{}.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}", choice.engine_key,
                      by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
-  if ((choice.layout.fp8) && gpu.peak[static_cast<std::size_t>(Precision::fp8)].value == 0)
-    fail(choice.precision_place,
-         fmt::format("post_training.generation.precision: {} has no fp8; expected bf16", gpu.name));
+  const auto lacks = [&gpu](EngineFormat format) {
+    const Precision units = format == EngineFormat::nvfp4 ? Precision::fp4 : Precision::fp8;
+    return format != EngineFormat::bf16 && gpu.peak[static_cast<std::size_t>(units)].value == 0;
+  };
+  const bool has_fp8 = !lacks(EngineFormat::fp8);
+  if (lacks(choice.layout.weights))
+    fail(choice.precision_place, fmt::format("{}.precision: {} has no {}; expected {}", choice.engine_key, gpu.name,
+                                             engine_formats()[static_cast<std::size_t>(choice.layout.weights)],
+                                             has_fp8 ? "fp8 or bf16" : "bf16"));
+  // Any GPU reads keys and values of 8 bits, which kernels widen.
+  if (choice.layout.cache == EngineFormat::nvfp4 && lacks(EngineFormat::nvfp4))
+    fail(choice.cache_place,
+         fmt::format("{}.cache: {} has no nvfp4; expected fp8 or bf16", choice.engine_key, gpu.name));
+  if (choice.concurrency % choice.engines() != 0)
+    fail(choice.concurrency_place,
+         fmt::format("generation.concurrency: {} prompts at a time do not divide over {} engines; nearest: {}",
+                     choice.concurrency, choice.engines(), nearest_multiples(choice.engines(), choice.concurrency)));
   if (choice.tools.sandboxes > 0 && choice.tools.sandboxes < choice.engines())
     fail(choice.tools.place, fmt::format("post_training.tools.sandboxes: {}, but {} engines share them; nearest: {}",
                                          choice.tools.sandboxes, choice.engines(), choice.engines()));
@@ -398,72 +415,19 @@ void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, con
   choice.training_samples = samples;
 }
 
-namespace {
-
-/// Returns the tokens of a prompt and of the results of all calls of tools.
-double most_tokens_read(const PostTrainingChoice& choice) {
-  return choice.prompt_tokens + choice.tools.calls * choice.tools.tokens;
-}
-
-}  // namespace
-
-EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const ClusterSpec& cluster = choice.generators;
-  const Gpu& gpu = cluster.node.gpu;
-  const int tensor = choice.layout.tensor;
-  if (choice.layout.expert > 1) require_experts(choice, model);
-  DecodeCosts::ExchangeTime all_reduce = [](Bytes) { return Seconds{}; }, all_to_all;
-  if (choice.layout.expert > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.expert);
-  if (tensor > 1 && tensor <= cluster.node.gpus && gpu.nvlink.value > 0) {
-    const EngineKernels kernels = choice.engine.kernels_on(gpu);
-    all_reduce = [=](Bytes bytes) {
-      return kernels.all_reduce_start + kernels.all_reduce_per_gpu * tensor +
-             2.0 * (tensor - 1) / tensor * bytes / (kernels.all_reduce_link_share * gpu.nvlink);
-    };
-  } else if (tensor > 1) {
-    all_reduce = library_exchange(cluster, Operation::all_reduce, tensor);
-  }
-  const auto costs_of = [&](const NetworkEntry& network) {
-    return DecodeCosts(network, choice.engine, gpu, choice.layout, all_reduce, all_to_all);
-  };
-  const DecodeCosts plain(model, choice.engine, gpu, choice.layout, all_reduce, all_to_all, choice.passes);
-  EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy()};
-  if (choice.speculation.tokens > 0) {
-    const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,
-                                  draft_weights(choice, model, costs_of)};
-    const NetworkEntry draft = choice.speculation.draft ? *choice.speculation.draft : one_layer_draft(model);
-    costs.prices = std::make_shared<SpeculativeCosts>(plain, costs_of(draft), speculation);
-    costs.weights += speculation.draft_weights;
-  }
-  const Bytes room = costs.prices->room();
-  // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
-  const double tokens =
-      most_tokens_read(choice) + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
-  const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
-  if (room < longest) {
-    const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
-    fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
-         fmt::format("post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
-                     "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",
-                     show(costs.weights), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, room.value)}),
-                     show(taken), show(longest), choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
-  }
-  return costs;
-}
-
 void require_positions(const PostTrainingChoice& choice, const NetworkEntry& model) {
   const TransformerConfig* config = model.transformer();
   if (!config || config->max_position_embeddings <= 0) return;
   const auto positions = static_cast<double>(config->max_position_embeddings);
-  const double before = most_tokens_read(choice), longest = before + static_cast<double>(choice.lengths.most);
+  const double before = choice.most_tokens_read(), longest = before + static_cast<double>(choice.lengths.most);
   if (longest <= positions) return;
   fail(choice.place,
-       fmt::format(
-           "post_training.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
-           "of {}, {:.0f} positions; {}",
-           choice.lengths.most, before, choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
-           before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
-                                   : std::string("expected a shorter prompt_tokens")));
+       fmt::format("{}.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
+                   "of {}, {:.0f} positions; {}",
+                   choice.section_key, choice.lengths.most, before,
+                   choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
+                   before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
+                                           : std::string("expected a shorter prompt_tokens")));
 }
 
 }  // namespace trainyard

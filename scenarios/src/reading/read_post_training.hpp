@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/generation/answer_lengths.hpp"
@@ -34,6 +35,8 @@ struct SamplePacks {
 /// The section `post_training`: a loop that generates answers and trains on them. The other sections describe the
 /// training half.
 struct PostTrainingChoice {
+  /// The paths of the section and of its engines, as errors name them.
+  std::string section_key = "post_training", engine_key = "post_training.generation";
   LoopAlgorithm algorithm;
   RlStack stack;
   WeightTransfer transfer;
@@ -53,7 +56,9 @@ struct PostTrainingChoice {
   std::optional<AsynchronyChoice> asynchrony;  ///< no value: the schedule is another one
   int nodes = 0, machine_nodes = 0;            ///< nodes that generate, and nodes of the whole machine
   int absent_engines = 0;                      ///< engines that have failed
-  TrainingLength length;                       ///< steps or time of the whole loop, for its failures
+  std::int64_t concurrency = 0;                ///< prompts at a time, on all engines; 0: all come at once
+  Place concurrency_place;
+  TrainingLength length;  ///< steps or time of the whole loop, for its failures
   int log_probability_passes = 0;
   std::int64_t log_probability_micro_batch = 1;
   std::int64_t training_samples = 1;  ///< samples of one optimizer step
@@ -61,9 +66,7 @@ struct PostTrainingChoice {
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
-  std::shared_ptr<ForwardPasses> passes =
-      std::make_shared<ForwardPasses>();  ///< forward passes of the policy in an engine
-  Place place, tensor_place, expert_place, precision_place;
+  Place place, tensor_place, expert_place, precision_place, cache_place;
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
@@ -71,6 +74,8 @@ struct PostTrainingChoice {
   int engines() const { return generators.gpus() / layout.gpus() - absent_engines; }
   /// Returns the tokens of the prompt and of results of calls of a started sample.
   double read_tokens(std::size_t sample) const;
+  /// Returns the tokens of a prompt and of the results of all calls of tools.
+  double most_tokens_read() const;
   bool has_dynamic_batches() const { return packs && packs->most_tokens > 0; }
   Sources sources() const;
 };
@@ -79,6 +84,10 @@ struct PostTrainingChoice {
 /// the training half: `cluster.nodes` loses the nodes that generate, and packs set `plan.seq_length` and
 /// `plan.micro_batch_size`. Throws UserError with the place.
 std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog&);
+
+/// Reads the section `generation`: engines that answer prompts without a loop. Null: there is none. Throws UserError
+/// with the place.
+std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const Catalog&);
 
 /// Adds the machine of the engines, and checks that they fit on it. `training`: cluster of the training half, before
 /// the software changes its rates. Throws UserError with the place.
@@ -91,14 +100,5 @@ void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Plac
 /// Throws UserError, with the nearest lengths, if the longest answer with its prompt does not fit into the positions of
 /// the model.
 void require_positions(const PostTrainingChoice&, const NetworkEntry&);
-
-/// The prices of the engines.
-struct EngineCosts {
-  std::shared_ptr<const GenerationCosts> prices;
-  Bytes weights;  ///< bytes of the weights on one GPU, with those of a draft
-  Bytes policy;   ///< bytes of all parameters of the policy in bf16
-};
-/// Throws UserError for a model that does not fit on the engines with the longest answer.
-EngineCosts generation_costs(const PostTrainingChoice&, const NetworkEntry&);
 
 }  // namespace trainyard

@@ -223,7 +223,7 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
 
 /// Reads the cluster, software, site and prices, or copies them from `base` if that is given.
 void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* base,
-                       PostTrainingChoice* post_training) {
+                       PostTrainingChoice* post_training, PostTrainingChoice* generation) {
   const Node& cluster = root.required_child("cluster");
   const Node* software =
       root.child({"software",
@@ -243,6 +243,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   if (base) {
     s.cluster = base->cluster;
     if (post_training) post_training->generators = base->post_training->generators;
+    if (generation) generation->generators = base->generation->generators;
     s.software = base->software;
     s.library = base->library;
     s.site = base->site;
@@ -250,7 +251,8 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
     return;
   }
   s.cluster = read_cluster(cluster, catalog);
-  if (post_training) place_engines(*post_training, s.cluster);
+  for (PostTrainingChoice* engines : {post_training, generation})
+    if (engines) place_engines(*engines, s.cluster);
   s.site = read_site(catalog.resolve("site", site ? *site : Node::scalar_node("average", s.document.place)));
   if (prices) {
     s.prices = read_prices(catalog.resolve("price", *prices));
@@ -294,6 +296,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.document = document;
   const std::shared_ptr<PostTrainingChoice> post_training = take_post_training(document, catalog);
   s.post_training = post_training;
+  const std::shared_ptr<PostTrainingChoice> generation = take_generation(document, catalog);
+  s.generation = generation;
   const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
   s.name = root.text(
@@ -313,12 +317,16 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
       {"post_training",
        "Loop that generates answers and trains on them, for example {prompts: 64, samples_per_prompt: 16, "
        "prompt_tokens: 256, answer_tokens: {mean: 1200, most: 2048}, generation: {engine: vllm}}. Default: none."});
+  root.child_unless_null(
+      {"generation",
+       "Engines that answer prompts, with plan.mode: inference, for example {engine: vllm, requests: 512, "
+       "prompt_tokens: 256, answer_tokens: {mean: 1200, most: 2048}}. Default: none; forward passes are all."});
   s.transport =
       root.one_of({"transport",
                    "Model by which messages share links: flow (the solver of this program), native (SimGrid's solver: "
                    "slower, equal to 1e-9) or packets (ns-3, TCP packet by packet: TCP networks only, slow)."},
                   {kTransportNames.begin(), kTransportNames.end()}, TransportKind::flow);
-  read_surroundings(s, root, catalog, base, post_training.get());
+  read_surroundings(s, root, catalog, base, post_training.get(), generation.get());
   root.finish();
 
   Fields plan(plan_node, "plan");
@@ -337,7 +345,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.plan = errors_in_words_of(device_noun(s.cluster),
                               [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
   s.plan.inference =
-      plan.choice({"mode", "Passes that a step has: training (forward and backward), or inference (forward only)."},
+      plan.choice({"mode",
+                   "Passes that a step has: training (forward and backward), or inference (forward only; with the "
+                   "section generation, engines answer prompts beside it)."},
                   {"training", "inference"}, "training") == "inference";
   if (mode) require_schedule(*mode, s.plan, s.document.find("software") != nullptr);
   if (input) take_input(s, *input, catalog);
@@ -347,6 +357,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     fail(input->find("dataset")->place,
          fmt::format("input.dataset.samples: {}, but a step takes {}", s.input.supply.samples, s.global_batch_size));
   if (post_training && !s.plan.inference) require_loop(root, plan);
+  if (generation && !s.plan.inference)
+    fail(root.place_of("generation"),
+         "generation: only with plan.mode: inference; the engines of a loop are post_training.generation");
   if (s.plan.inference)
     require_inference(s, root, plan);
   else
@@ -360,6 +373,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                          s.optimizer.name));
   read_model(s, model, catalog, plan, base);
   if (post_training && !s.plan.inference) require_positions(*post_training, s.model.entry);
+  if (generation) require_positions(*generation, s.model.entry);
   take_expert_loads(s);
   share_tables(s, plan.has("expert_parallel"));
   if (plan.has("training"))

@@ -70,6 +70,8 @@ struct Scenario {
   Prices prices;
   LearnChoice learn;
   std::shared_ptr<const PostTrainingChoice> post_training;  ///< null: none; the rest is then the training half
+  /// With plan.mode inference: engines that answer prompts. Null: none; then forward passes are all.
+  std::shared_ptr<const PostTrainingChoice> generation;
   std::shared_ptr<const LibraryModel> library;  ///< model of the software's library on the cluster; null: none
   Sources sources;                              ///< sources of all figures that the answer depends on
   Node document;                                ///< the document, with overrides

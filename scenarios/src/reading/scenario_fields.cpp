@@ -24,7 +24,7 @@ namespace {
 /// Returns true if `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
   for (const std::string_view section :
-       {"cluster", "plan", "faults", "fleet", "input", "jobs", "learn", "post_training", "trainings"})
+       {"cluster", "plan", "faults", "fleet", "generation", "input", "jobs", "learn", "post_training", "trainings"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
   return false;
 }
@@ -112,6 +112,12 @@ constexpr const char* kTeacherExample =
     "post_training: {algorithm: distillation, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
     "teacher: {model: gpt2}}\n";
 
+/// Engines without a loop, with keys that no shipped scenario has.
+constexpr const char* kGenerationExample =
+    "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, mode: inference}\n"
+    "generation: {requests: 64, concurrency: 16, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
+    "speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}\n";
+
 bool is_whole_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
@@ -135,7 +141,8 @@ std::vector<std::string> names_of(const std::string& path) {
                                                                 {"software", "stack"},
                                                                 {"post_training.stack", "rl-stack"},
                                                                 {"post_training.weights", "weight-transfer"},
-                                                                {"post_training.generation.engine", "engine"}};
+                                                                {"post_training.generation.engine", "engine"},
+                                                                {"generation.engine", "engine"}};
   if (const auto kind = catalog_kinds.find(path); kind != catalog_kinds.end()) return Catalog().names(kind->second);
   if (path == "plan.strategy") return mode_names();
   if (path == "plan.optimizer") return optimizer_names();
@@ -220,7 +227,7 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
 }
 
 std::vector<std::string> example_scenarios() {
-  std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample};
+  std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample, kGenerationExample};
   for (const char* example : kExamples) texts.push_back(std::string(kExampleBase) + example);
   return texts;
 }
@@ -292,6 +299,7 @@ Sources sources_of(const Scenario& s) {
   append(sources, s.site.sources);
   append(sources, s.plan.dispatcher.sources);
   if (s.post_training) append(sources, s.post_training->sources());
+  if (s.generation) append(sources, s.generation->engine.sources);
   append(sources, s.plan.all_reduce.sources);
   if (!s.plan.all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", s.plan.all_reduce.scaled, true});
   if (s.measured.is_given())

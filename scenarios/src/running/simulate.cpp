@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/packet_cost.hpp"
 #include "scenarios/src/running/path_resources.hpp"
@@ -87,6 +88,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (s.post_training)
     r.post_training = post_training_result(
         s, r, [](const Scenario& other) { return simulate_here(other, {.critical_path = false}); });
+  if (s.generation) r.generation = generation_result(*s.generation, s.model.entry);
   r.wall_s.value = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }

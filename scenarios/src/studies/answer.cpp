@@ -22,16 +22,8 @@
 namespace trainyard {
 namespace {
 
-/// Returns the scenario with another number of nodes that generate. Its engines have the forward passes of the others.
 Scenario with_split(const Scenario& s, int nodes) {
-  Scenario split = read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
-  const bool has_one_type = s.post_training->generators.others.empty() &&
-                            s.post_training->generators.node.name == split.post_training->generators.node.name;
-  if (!has_one_type) return split;
-  const auto choice = std::make_shared<PostTrainingChoice>(*split.post_training);
-  choice->passes = s.post_training->passes;
-  split.post_training = choice;
-  return split;
+  return read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
 }
 
 /// Returns the numbers of nodes that may generate. If these are too many to simulate all of them, it leaves out those

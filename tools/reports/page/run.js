@@ -121,6 +121,24 @@ function loopLanes(r) {
     ...critic];
 }
 
+/// Engines that answer prompts, in a loop or without one.
+function answerTimes(of, path) {
+  of.append(el('p', {}, 'The first token of an answer comes after ', figure(path + '.answer_times_s.first_token', 'seconds'),
+    ' in the mean, and 99 of 100 within ', figure(path + '.answer_times_s.first_token_p99', 'seconds'), '; then ',
+    figure(path + '.answer_times_s.token', 'seconds'), ' from token to token.'));
+}
+
+function generation() {
+  const r = answer.generation;
+  if (!r) return;
+  const of = section('Engines that answer prompts');
+  of.append(el('p', {}, figure('generation.tokens_per_s', 'number'), ' tokens a second, ', figure('generation.tokens_per_s_per_gpu', 'number'),
+    ' a GPU, and ', figure('generation.requests_per_s', 'number'), ` answers a second. Most of the time is for ${r.engine_limit}.`));
+  answerTimes(of, 'generation');
+  of.append(el('p', {}, 'At its peak the cache has ', figure('generation.engine_memory_bytes.cache_peak', 'bytes'), ' of ',
+    figure('generation.engine_memory_bytes.cache', 'bytes'), ' a GPU. The figures below are of one forward pass.'));
+}
+
 function loop() {
   const r = answer.post_training;
   if (!r) return;
@@ -130,6 +148,7 @@ function loop() {
   const of = section('The loop');
   of.append(el('p', {}, 'A step takes ', figure('post_training.step_time_s', 'seconds'), ', with ',
     figure('post_training.samples_per_s', 'number'), ' answers a second. What limits it: ', r.limit, '.'));
+  if (r.generation_gpus > 0) answerTimes(of, 'post_training');
   const box = el('div');
   of.append(box);
   chart(box, 90 + 40 * lanes.length, 'what both pools of GPUs do in a step', {type: 'bar',
@@ -257,6 +276,7 @@ function drawRun() {
   answer = page.answer;
   pictures = page.pictures || {};
   summary();
+  generation();
   loop();
   breakdown();
   if (pictures.timeline) timeline(pictures.timeline);

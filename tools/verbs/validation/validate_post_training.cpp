@@ -67,12 +67,12 @@ std::vector<JudgedSet> sets_of_other_loops() {
 }
 
 std::string other_points_table(const std::vector<JudgedSet>& sets) {
-  TextTable table{"part of a step", "step", ">predicted", ">measured", ">error"};
+  TextTable table{"figure", "run", ">predicted", ">measured", ">error"};
   for (const JudgedSet& set : sets)
     for (const MeasuredPoint& point : set.errors.points)
       table.rows.push_back({set.errors.name, point.id, fmt::format("{:.1f}", point.predicted),
                             fmt::format("{:.1f}", point.measured), signed_percent(point.error())});
-  return table.text() + "times in s; nothing is fitted to these\n\n";
+  return table.text() + "times in s, throughput in tokens a second and GPU; nothing is fitted to these\n\n";
 }
 
 }  // namespace

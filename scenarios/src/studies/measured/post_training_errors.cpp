@@ -189,6 +189,8 @@ std::string unmeasured_loop_parts(const Scenario& s) {
   add(choice.reward.has_value(), "a model of rewards");
   add(choice.speculation.tokens > 0, "speculation");
   add(choice.layout.expert > 1, "engines that spread experts");
+  add(choice.layout.weights == EngineFormat::nvfp4, "engines in nvfp4");
+  add(choice.layout.cache != EngineFormat::bf16, "a narrow cache");
   const std::string& gpu = choice.generators.node.gpu.name;
   add(!gpu.starts_with("h100"), gpu);
   add(choice.stack.name != "nemo-rl", "the loop " + choice.stack.name);
@@ -206,7 +208,7 @@ void add_loop_interval(const Scenario& s, PostTrainingResult& r) {
 double LoopConstants::step_time(const LoopRun& run) const {
   const PostTrainingResult& r = run.predicted;
   const double training_half = r.training.value + r.log_probabilities.value + loop,
-               weights = r.policy.value / (run.has_own_nodes ? apart_rate : colocated_rate);
+               weights = r.sent.value / (run.has_own_nodes ? apart_rate : colocated_rate);
   return (run.one_step_off ? std::max(r.generation.value, training_half) : r.generation.value + training_half) +
          weights + (run.has_own_nodes ? 0 : reload);
 }

@@ -1,0 +1,99 @@
+#include "scenarios/src/post_training/engine_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "models/generation/speculation.hpp"
+#include "models/reading/nearest.hpp"
+#include "strategies/collectives/library_model.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Returns the times of a collective of the library among the GPUs of an engine.
+DecodeCosts::ExchangeTime library_exchange(const ClusterSpec& cluster, Operation operation, int gpus) {
+  const NodeSpread spread{gpus, std::max(1, gpus / cluster.node.gpus), std::min(gpus, cluster.node.gpus)};
+  return [spread, operation, model_of_library = library_model(cluster).model](Bytes bytes) {
+    const ModelledCost cost = model_of_library->cost(operation, bytes, spread);
+    return cost.latency + (cost.rate.value > 0 ? cost.wire / cost.rate : Seconds{});
+  };
+}
+
+/// Refuses engines that spread experts which the model does not have, or which their GPUs do not divide.
+void require_experts(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const TransformerConfig* config = model.transformer();
+  const std::int64_t experts = config ? config->experts.count : 0;
+  if (experts == 0)
+    fail(choice.expert_place,
+         fmt::format("{}.expert_parallel: {} has no experts; expected 1", choice.engine_key, model.name));
+  if (experts % choice.layout.expert != 0)
+    fail(choice.expert_place,
+         fmt::format("{}.expert_parallel: {} GPUs do not divide the {} experts of {}; nearest: {}", choice.engine_key,
+                     choice.layout.expert, experts, model.name, nearest_divisors(experts, choice.layout.expert)));
+}
+
+/// Returns the bytes of a draft's weights on one GPU. A further layer shares embedding and head with the model.
+Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
+                    const std::function<DecodeCosts(const NetworkEntry&)>& costs_of) {
+  if (choice.speculation.draft) return costs_of(*choice.speculation.draft).weights();
+  const TransformerConfig* config = model.transformer();
+  if (config && !config->pattern.empty())
+    fail(choice.speculation.place, fmt::format("{}.speculation.draft: mtp is not modelled for {}, whose layers are of "
+                                               "several kinds; expected a network, such as llama-3.2-1b",
+                                               choice.engine_key, model.name));
+  NetworkEntry two = one_layer_draft(model);
+  if (TransformerConfig* layers = std::get_if<TransformerConfig>(&two.shape)) layers->num_hidden_layers = 2;
+  return costs_of(two).weights() - costs_of(one_layer_draft(model)).weights();
+}
+
+}  // namespace
+
+EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const ClusterSpec& cluster = choice.generators;
+  const Gpu& gpu = cluster.node.gpu;
+  const int tensor = choice.layout.tensor;
+  if (choice.layout.expert > 1) require_experts(choice, model);
+  DecodeCosts::ExchangeTime all_reduce = [](Bytes) { return Seconds{}; }, all_to_all;
+  if (choice.layout.expert > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.expert);
+  if (tensor > 1 && tensor <= cluster.node.gpus && gpu.nvlink.value > 0) {
+    const EngineKernels kernels = choice.engine.kernels_on(gpu);
+    all_reduce = [=](Bytes bytes) {
+      return kernels.all_reduce_start + kernels.all_reduce_per_gpu * tensor +
+             2.0 * (tensor - 1) / tensor * bytes / (kernels.all_reduce_link_share * gpu.nvlink);
+    };
+  } else if (tensor > 1) {
+    all_reduce = library_exchange(cluster, Operation::all_reduce, tensor);
+  }
+  const auto costs_of = [&](const NetworkEntry& network) {
+    return DecodeCosts(network, choice.engine, gpu, choice.layout, all_reduce, all_to_all);
+  };
+  const DecodeCosts plain = costs_of(model);
+  EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy(),
+                    choice.transfer.quantized ? plain.narrow_policy() : plain.policy()};
+  if (choice.speculation.tokens > 0) {
+    const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,
+                                  draft_weights(choice, model, costs_of)};
+    const NetworkEntry draft = choice.speculation.draft ? *choice.speculation.draft : one_layer_draft(model);
+    costs.prices = std::make_shared<SpeculativeCosts>(plain, costs_of(draft), speculation);
+    costs.weights += speculation.draft_weights;
+  }
+  const Bytes room = costs.prices->room();
+  // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
+  const double tokens =
+      choice.most_tokens_read() + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
+  const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
+  if (room < longest) {
+    const Bytes taken = costs.weights + choice.engine.reserved_memory + room;
+    fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
+         fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
+                     "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",
+                     choice.engine_key, show(costs.weights), show(choice.engine.reserved_memory),
+                     show(Bytes{std::max(0.0, room.value)}), show(taken), show(longest),
+                     choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
+  }
+  return costs;
+}
+
+}  // namespace trainyard

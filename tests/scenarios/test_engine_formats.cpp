@@ -1,0 +1,85 @@
+// Number formats of an engine: weights, cache, and the bytes that are sent to it.
+#include <catch2/catch.hpp>
+
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
+#include "tests/scenarios/loops.hpp"
+
+namespace scenarios_test_engine_formats {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string kPrecision = "post_training.generation.precision", kCache = "post_training.generation.cache";
+
+Overrides on_b200(const char* weights, const char* cache = "bf16") {
+  return {{"cluster.node", "dgx-b200"}, {kPrecision, weights}, {kCache, cache}};
+}
+
+EngineCosts costs_of(const Overrides& overrides) {
+  const Scenario s = loop_scenario(overrides);
+  return generation_costs(*s.post_training, s.model.entry);
+}
+
+}  // namespace
+
+TEST_CASE("weights and cache have the bytes of their format, and embedding and head stay in 16 bits",
+          "[post-training]") {
+  const EngineCosts bf16 = costs_of(on_b200("bf16")), fp8 = costs_of(on_b200("fp8", "fp8")),
+                    nvfp4 = costs_of(on_b200("nvfp4", "nvfp4"));
+  const double outside = 2 * 2.0 * 128256 * 4096;  // bytes of embedding and head, besides norms
+  const double blocks = bf16.weights.value - outside;
+  CHECK(fp8.weights.value == Approx(outside + blocks / 2).epsilon(1e-3));
+  CHECK(nvfp4.weights.value == Approx(outside + blocks * (0.5 + 1.0 / 16) / 2).epsilon(1e-3));
+  CHECK(fp8.prices->cache(100).value == bf16.prices->cache(100).value / 2);
+  CHECK(nvfp4.prices->cache(100).value == Approx(bf16.prices->cache(100).value * 0.5625 / 2));
+  CHECK(nvfp4.prices->room() > fp8.prices->room());
+}
+
+TEST_CASE("narrower weights decode faster on a GPU that has the units", "[post-training]") {
+  double previous = 1e9;
+  for (const char* format : {"bf16", "fp8", "nvfp4"}) {
+    CAPTURE(format);
+    const EngineCosts costs = costs_of(on_b200(format));
+    CHECK(costs.prices->decode(8, 500).products.value < previous);
+    previous = costs.prices->decode(8, 500).products.value;
+    CHECK(costs.prices->decode(8, 500).cache == costs_of(on_b200("bf16")).prices->decode(8, 500).cache);
+  }
+  CHECK(costs_of(on_b200("nvfp4")).prices->prefill(8192) < costs_of(on_b200("bf16")).prices->prefill(8192));
+}
+
+TEST_CASE("weights are sent in 16 bits unless the library narrows them before", "[post-training]") {
+  const EngineCosts narrow = costs_of(on_b200("nvfp4"));
+  CHECK(narrow.sent == narrow.policy);
+  Overrides before = on_b200("nvfp4");
+  before.emplace_back("post_training.weights", "{base: nemo-rl-colocated, quantized: true}");
+  CHECK(costs_of(before).sent == narrow.weights);  // an engine of one GPU
+  before[1].second = "bf16";
+  CHECK(costs_of(before).sent == narrow.policy);
+  before[1].second = "fp8";
+  before.emplace_back("post_training.generation.tensor_parallel", "4");
+  CHECK(costs_of(before).sent == costs_of(on_b200("fp8")).weights);
+  const PostTrainingResult fp8 = simulated_loop({{kPrecision, "fp8"}}),
+                           sent = simulated_loop(
+                               {{kPrecision, "fp8"},
+                                {"post_training.weights", "{base: nemo-rl-colocated, quantized: true}"}});
+  CHECK(sent.weights.value / fp8.weights.value == Approx(sent.sent / fp8.sent));
+  CHECK(sent.sent < 0.6 * sent.policy);
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("weight-transfer"))
+    CHECK(read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name))).quantized ==
+          name.starts_with("checkpoint-engine"));
+}
+
+TEST_CASE("a format that the GPU lacks is refused with those that it has, and nvfp4 is named as unmeasured",
+          "[post-training]") {
+  check_loop_refused({{kPrecision, "nvfp4"}}, "has no nvfp4; expected fp8 or bf16");
+  check_loop_refused({{kCache, "nvfp4"}}, "post_training.generation.cache: ");
+  check_loop_refused({{kPrecision, "fp6"}}, "fp6");
+  CHECK_THAT(unmeasured_loop_parts(loop_scenario(on_b200("nvfp4", "fp8"))),
+             Contains("engines in nvfp4, a narrow cache"));
+}
+
+}  // namespace scenarios_test_engine_formats

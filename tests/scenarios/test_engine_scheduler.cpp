@@ -1,0 +1,182 @@
+// The scheduler of an engine: chunks of prompts beside decoding, shared prefixes, and CUDA graphs.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
+#include "tests/scenarios/loops.hpp"
+
+namespace scenarios_test_engine_scheduler {
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+EngineLimits with_chunk(double tokens) {
+  EngineLimits limits = kLimits;
+  limits.chunk = tokens;
+  return limits;
+}
+
+double sum_of(const std::vector<PlannedAnswer>& answers) {
+  double sum = 0;
+  for (const PlannedAnswer& answer : answers) sum += answer.tokens;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("prompts that fit into one chunk take as long as without chunks while nothing decodes", "[post-training]") {
+  const PlainCosts costs;
+  const std::vector<PlannedAnswer> answers = planned_answers(120, 0.5);
+  const EngineRun plain = run_engine(costs, answers, kLimits);
+  for (const double chunk : {30 * 100.0, 1e5}) {
+    CAPTURE(chunk);
+    const EngineRun run = run_engine(costs, answers, with_chunk(chunk));
+    CHECK(run.time.value == Approx(plain.time.value).epsilon(1e-12));
+    CHECK(run.prefill.value == Approx(plain.prefill.value).epsilon(1e-12));
+    CHECK(run.steps == plain.steps);
+    for (std::size_t i = 0; i < answers.size(); ++i) CHECK(run.ends[i].value == Approx(plain.ends[i].value));
+  }
+}
+
+TEST_CASE("chunks of any size lose no token, keep within the cache, and take all time of the engine",
+          "[post-training]") {
+  PlainCosts costs;
+  std::vector<PlannedAnswer> answers = planned_answers(200, 0.8);
+  for (std::size_t i = 0; i < answers.size(); i += 3) answers[i].calls = {Seconds{0.05}, Seconds{0.2}};
+  for (const double chunk : {7.0, 64.0, 500.0, 16384.0})
+    for (const double room : {1500.0, 4000.0, 1e9}) {
+      CAPTURE(chunk, room);
+      costs.bytes = Bytes{room};
+      EngineLimits limits = with_chunk(chunk);
+      limits.call_tokens = 10;
+      const EngineRun run = run_engine(costs, answers, limits);
+      CHECK(run.tokens == sum_of(answers));
+      CHECK(run.cache_peak.value <= room);
+      CHECK(*std::ranges::min_element(run.ends) > Seconds{});
+      CHECK((run.busy() + run.call_wait).value == Approx(run.time.value).epsilon(1e-9));
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        CHECK(run.first_tokens[i] > run.starts[i]);
+        CHECK(run.first_tokens[i] <= run.ends[i]);
+      }
+    }
+}
+
+TEST_CASE("answers decode while the prompt of another one is computed in chunks", "[post-training]") {
+  const PlainCosts costs;
+  // The second answer is admitted when the first of three ends; two of them decode beside its chunks.
+  EngineLimits limits = with_chunk(12);
+  limits.most_sequences = 2;
+  const std::vector<PlannedAnswer> answers{{0, 100}, {0, 10}, {1, 50}};
+  const EngineRun run = run_engine(costs, answers, limits);
+  // Ten chunks of 12 tokens less the decoded one: 11 tokens beside one answer, 100 in ten steps.
+  CHECK((run.first_tokens[2] - run.starts[2]).value == Approx(100e-6 + 10 * 1.1e-3 + 1.2e-3));
+  limits.chunk = 0;
+  const EngineRun plain = run_engine(costs, answers, limits);
+  CHECK((plain.first_tokens[2] - plain.starts[2]).value == Approx(100e-6 + 1.2e-3));
+}
+
+TEST_CASE("a chunk beside decoding costs less than a pass of its own, and many chunks more than one",
+          "[post-training]") {
+  const Scenario s = loop_scenario();
+  const EngineCosts costs = generation_costs(*s.post_training, s.model.entry);
+  const GenerationCosts& prices = *costs.prices;
+  for (const double tokens : {64.0, 512.0, 4096.0}) {
+    CAPTURE(tokens);
+    CHECK(prices.prefill_beside(0, tokens, 0) == prices.prefill(tokens));
+    CHECK(prices.prefill_beside(64, tokens, 0) < prices.prefill(tokens));
+    CHECK(prices.prefill_beside(64, tokens, 0) > Seconds{});
+    CHECK(prices.prefill_beside(64, tokens, 4096) > prices.prefill_beside(64, tokens, 0));
+  }
+  CHECK(simulated_loop({{"post_training.generation.chunked_prefill", "64"}}).parts.prefill.value >
+        simulated_loop().parts.prefill.value);
+}
+
+TEST_CASE("answers share the prefix of their prompt, unless the engine does not share or each prompt has one answer",
+          "[post-training]") {
+  const char* const key = "post_training.generation.prefix_sharing";
+  const PostTrainingResult shares = simulated_loop(), apart = simulated_loop({{key, "false"}});
+  CHECK(apart.parts.prefill.value > 5 * shares.parts.prefill.value);
+  CHECK(apart.memory.cache_peak > shares.memory.cache_peak);
+  Overrides single{{"post_training.prompts", "512"}, {"post_training.samples_per_prompt", "1"}};
+  const PostTrainingResult one = simulated_loop(single);
+  single.emplace_back(key, "false");
+  const PostTrainingResult one_apart = simulated_loop(single);
+  CHECK(one.generation.value == one_apart.generation.value);
+  CHECK(one.memory.cache_peak == one_apart.memory.cache_peak);
+  single.insert(single.end(), {{"post_training.generation.nodes", "1"}, {"post_training.schedule", "asynchronous"}});
+  const PostTrainingResult asynchronous_apart = simulated_loop(single);
+  single[2].second = "true";
+  CHECK(simulated_loop(single).step_time.value == asynchronous_apart.step_time.value);
+}
+
+TEST_CASE("without CUDA graphs the host launches each kernel, and the GPU waits for slow launches", "[post-training]") {
+  const auto step = [](const Overrides& overrides, int batch) {
+    const Scenario s = loop_scenario(overrides);
+    return generation_costs(*s.post_training, s.model.entry).prices->decode(batch, 500);
+  };
+  const char* const key = "post_training.generation.cuda_graphs";
+  const DecodeTime graphs = step({}, 8), eager = step({{key, "false"}}, 8);
+  CHECK(eager.products == graphs.products);
+  CHECK(eager.sum() > graphs.sum());
+  // A pass of so many kernels takes as long as their launches, besides the engine's own host time.
+  const Overrides slow{{"post_training.generation.engine", "{base: vllm, kernel_launch: 1 ms}"}, {key, "false"}};
+  const DecodeTime launched = step(slow, 8);
+  const double launches = (launched.sum() - graphs.host).value / 1e-3;
+  CHECK(launches == Approx(std::round(launches)));
+  CHECK(launches > 32 * 5);
+  CHECK(launches < 32 * 20);
+  // Launches that the GPU hides change nothing, and a batch is not rounded up.
+  const Overrides quick{{"post_training.generation.engine", "{base: vllm, kernel_launch: 0 us}"}, {key, "false"}};
+  CHECK(step(quick, 8).sum() == graphs.sum());
+  CHECK(step(quick, 9).host == step({}, 9).host);
+  CHECK(step(quick, 9).products <= step({}, 9).products);
+  CHECK(simulated_loop({{key, "false"}}).generation.value > simulated_loop().generation.value);
+}
+
+TEST_CASE("chunks and engines have the defaults of their releases", "[post-training]") {
+  const Engine vllm = loop_scenario().post_training->engine,
+               sglang = loop_scenario({{"post_training.generation.engine", "sglang"}}).post_training->engine;
+  CHECK(vllm.chunked_prefill == 16384);
+  CHECK(sglang.chunked_prefill == 0);
+  CHECK(sglang.most_prefill_tokens == 8192);
+  CHECK(vllm.prefix_sharing);
+  CHECK(sglang.prefix_sharing);
+  CHECK(vllm.cuda_graphs);
+  CHECK(sglang.cuda_graphs);
+}
+
+TEST_CASE("an engine that reserves whole answers never takes a cache back, and runs fewer at once", "[post-training]") {
+  PlainCosts costs;
+  costs.bytes = Bytes{4000};
+  const std::vector<PlannedAnswer> answers = planned_answers(200, 0.8);
+  EngineLimits limits = with_chunk(500);
+  const EngineRun plain = run_engine(costs, answers, limits);
+  CHECK(plain.preemptions > 0);
+  limits.whole_answer = 100 + 900;
+  const EngineRun reserves = run_engine(costs, answers, limits);
+  CHECK(reserves.preemptions == 0);
+  CHECK(reserves.tokens == sum_of(answers));
+  CHECK(reserves.cache_peak <= plain.cache_peak);
+  CHECK(reserves.steps > plain.steps);
+  // With room for all answers there is no difference.
+  costs.bytes = Bytes{1e9};
+  CHECK(run_engine(costs, answers, limits).time == run_engine(costs, answers, with_chunk(500)).time);
+}
+
+TEST_CASE("TensorRT-LLM takes its share of the memory that weights leave, and is named as unmeasured",
+          "[post-training]") {
+  const Overrides trtllm{{"post_training.generation.engine", "trtllm"}};
+  Overrides whole = trtllm;
+  whole.emplace_back("post_training.generation.memory_share", "1");
+  const PostTrainingResult::EngineMemory part = simulated_loop(trtllm).memory, all = simulated_loop(whole).memory;
+  CHECK(part.cache.value == Approx(0.6 * all.cache.value));
+  CHECK(part.weights + part.reserved + part.cache == part.capacity);
+  CHECK(all.capacity.value == Approx(loop_scenario().cluster.node.gpu.usable_memory().value));
+  CHECK(simulated_loop(trtllm).preemptions == 0);
+  CHECK(unmeasured_loop_parts(loop_scenario(trtllm)) == "the engine trtllm");
+}
+
+}  // namespace scenarios_test_engine_scheduler

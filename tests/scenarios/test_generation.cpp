@@ -1,0 +1,150 @@
+// Engines that answer prompts without a loop, and the times of answers.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "tests/scenarios/loops.hpp"
+
+namespace scenarios_test_generation {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr const char* kEngines = "generation-llama3-70b-2xh100";
+
+Result simulated(const Overrides& overrides = {}) {
+  return simulate_here(loop_scenario(overrides, kEngines), {.critical_path = false});
+}
+
+void check_refused(const Overrides& overrides, const std::string& words) {
+  CAPTURE(words);
+  const auto price = [&] {
+    const Scenario s = loop_scenario(overrides, kEngines);
+    return generation_costs(*s.generation, s.model.entry);
+  };
+  CHECK_THROWS_WITH(price(), Contains(words));
+}
+
+}  // namespace
+
+TEST_CASE("the first token comes with the first decode step, and the others follow", "[post-training]") {
+  const PlainCosts costs;
+  const EngineRun one = run_engine(costs, {{0, 11}}, kLimits);
+  const AnswerTimes times = answer_times({&one});
+  CHECK(times.first_token.value == Approx(100e-6 + 1.1e-3));
+  CHECK(times.late_first_token.value == Approx(times.first_token.value));
+  CHECK(times.token.value == Approx(1.1e-3));
+  const EngineRun single = run_engine(costs, {{0, 1}}, kLimits);
+  CHECK(answer_times({&single}).token.value == 0);
+  CHECK(answer_times({&one}, one.time).first_token.value == 0);  // no answer ends later
+
+  const std::vector<PlannedAnswer> answers = planned_answers(200, 0.5);
+  EngineLimits narrow = kLimits;
+  narrow.most_sequences = 20;
+  const EngineRun all = run_engine(costs, answers, narrow);
+  const AnswerTimes waiting = answer_times({&all});
+  CHECK(waiting.late_first_token > waiting.first_token);
+  CHECK(waiting.late_first_token <= *std::ranges::max_element(all.first_tokens));
+  // Prompts that come as others end wait for no one.
+  const EngineRun closed = run_engine_for(costs, answers, kLimits, 20);
+  CHECK(closed.time.value == Approx(all.time.value));
+  CHECK(closed.tokens == all.tokens);
+  CHECK(answer_times({&closed}).first_token < 0.01 * waiting.first_token);
+  CHECK(run_engine_for(costs, answers, kLimits, 0).time == run_engine(costs, answers, kLimits).time);
+}
+
+TEST_CASE("engines answer prompts without a loop, and their figures agree", "[post-training]") {
+  const Result r = simulated();
+  REQUIRE(r.generation);
+  const GenerationResult& g = *r.generation;
+  const PostTrainingResult& e = g.engines;
+  CHECK_FALSE(r.post_training);
+  CHECK(e.engines == 1);
+  CHECK(e.generation_gpus == 2);
+  CHECK(g.tokens_per_s * e.generation.value == Approx(1024 * 1000));
+  CHECK(g.tokens_per_s_per_gpu == Approx(g.tokens_per_s / 2));
+  CHECK(g.requests_per_s * e.generation.value == Approx(1024));
+  const PostTrainingResult::EngineParts& p = e.parts;
+  CHECK(p.prefill.value + p.products.value + p.cache.value + p.exchanges.value + p.host.value ==
+        Approx(e.generation.value));
+  CHECK(e.preemptions == 0);
+  CHECK(e.answers.late_first_token > e.answers.first_token);
+  CHECK(e.answers.first_token > Seconds{});
+  CHECK(e.answers.token > Seconds{});
+}
+
+TEST_CASE("fewer prompts at a time have faster answers, and longer ones take longer", "[post-training]") {
+  const GenerationResult all = *simulated().generation, few = *simulated({{"generation.concurrency", "16"}}).generation;
+  CHECK(few.engines.answers.token < all.engines.answers.token);
+  CHECK(few.engines.answers.first_token < all.engines.answers.first_token);
+  CHECK(few.tokens_per_s < all.tokens_per_s);
+  CHECK(few.engines.sequences <= 16);
+  const GenerationResult longer =
+      *simulated({{"generation.answer_tokens", "{mean: 2000, variation: 0, most: 2000}"}}).generation;
+  CHECK(longer.engines.generation > all.engines.generation);
+  CHECK(longer.engines.memory.cache_peak >= 0.9 * all.engines.memory.cache_peak);
+}
+
+TEST_CASE("engines of a loop and engines alone generate alike", "[post-training]") {
+  const Overrides loop{{"post_training.samples_per_prompt", "1"}, {"post_training.prompts", "512"}};
+  const Scenario s = loop_scenario(loop);
+  PostTrainingResult of_loop;
+  generate_answers(*s.post_training, s.model.entry, of_loop);
+  const Scenario alone = read_scenario_text(
+      "cluster: {nodes: 2, node: dgx-h100, fabric: nonblocking}\nmodel: llama-3-8b\n"
+      "plan: {mode: inference, micro_batch_size: 1, seq_length: 128}\n"
+      "generation: {engine: vllm, memory_share: 0.6, requests: 512, prompt_tokens: 110, "
+      "answer_tokens: {mean: 1019, variation: 0.3, most: 3986}}\n",
+      "alone.yaml");
+  const GenerationResult g = generation_result(*alone.generation, alone.model.entry);
+  CHECK(g.engines.generation == of_loop.generation);
+  CHECK(g.engines.answers.token.value == of_loop.answers.token.value);
+  CHECK(g.engines.memory.cache_peak == of_loop.memory.cache_peak);
+}
+
+TEST_CASE("an asynchronous loop states the times of its answers", "[post-training]") {
+  const PostTrainingResult r =
+      simulated_loop({{"post_training.generation.nodes", "1"}, {"post_training.schedule", "asynchronous"}});
+  CHECK(r.answers.first_token > Seconds{});
+  CHECK(r.answers.late_first_token >= r.answers.first_token);
+  CHECK(r.answers.token.value > 0.5 * r.token_time.value);
+}
+
+TEST_CASE("throughputs of TensorRT-LLM that nothing was fitted to are as far off as the manual says",
+          "[post-training][measured]") {
+  const std::vector<MeasuredFamily> families = measured_families({"post-training"}, {"trtllm"});
+  const FamilyPrediction trtllm = predict_families(families).front();
+  CHECK(trtllm.refused_runs() == 0);
+  const ErrorSet errors = *trtllm.figure(0);
+  CHECK(errors.points.size() == 33);
+  CHECK(holds(trtllm.figures[0].limits, errors));
+  // The figures of the manual (post-training.md).
+  CHECK(errors.mean_abs == Approx(0.109).margin(0.0006));
+  CHECK(errors.signed_mean == Approx(0.007).margin(0.0006));
+  CHECK(errors.worst_abs == Approx(0.45).margin(0.006));
+  CHECK(errors.rank_correlation == Approx(0.98).margin(0.006));
+  double h100 = 0, others = 0;
+  for (const MeasuredPoint& point : errors.points)
+    (point.id.find("235b-a22b-h100") == std::string::npos ? others : h100) += std::abs(point.error());
+  CHECK(h100 / 3 == Approx(0.36).margin(0.006));
+  CHECK(others / 30 == Approx(0.084).margin(0.0006));
+}
+
+TEST_CASE("impossible engines without a loop are refused with their place", "[post-training]") {
+  check_refused({{"plan.mode", "training"}}, "generation: only with plan.mode: inference");
+  check_refused({{"generation.tensor_parallel", "4"}}, "generation.tensor_parallel: 4 GPUs an engine");
+  check_refused({{"generation.concurrency", "3"}, {"generation.tensor_parallel", "1"}},
+                "generation.concurrency: 3 prompts at a time do not divide over 2 engines; nearest: 2 or 4");
+  check_refused({{"generation.precision", "bf16"}, {"generation.tensor_parallel", "1"}}, "generation: weights of ");
+  check_refused({{"generation.answer_tokens", "{mean: 200000, variation: 0, most: 200000}"}},
+                "generation.answer_tokens.most: 200000 tokens after 1000 of a prompt");
+  check_refused({{"generation.nodes", "1"}}, "nodes");
+  check_refused({{"generation.requests", "0"}}, "generation.requests");
+}
+
+}  // namespace scenarios_test_generation
