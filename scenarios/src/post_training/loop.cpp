@@ -107,6 +107,17 @@ void add_trained_answers(const PostTrainingChoice& choice, const std::vector<dou
   r.mean_read = read / answers;
 }
 
+/// Fills the number and the memory of the engines. `peak`: most bytes of keys, values and states on one GPU.
+void add_engines(const PostTrainingChoice& choice, const EngineCosts& costs, Bytes peak, PostTrainingResult& r) {
+  r.memory = {costs.weights + choice.engine.reserved_memory + costs.prices->room(), costs.weights, costs.prices->room(),
+              peak, choice.engine.reserved_memory};
+  r.policy = costs.policy;
+  r.sent = costs.sent;
+  r.generation_gpus = choice.generators.gpus();
+  r.engines = choice.engines();
+  r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
+}
+
 }  // namespace
 
 void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
@@ -115,11 +126,18 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   const std::vector<PlannedAnswer> answers = planned_answers(choice);
   const auto engines = static_cast<std::size_t>(choice.engines());
   const auto answers_per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  const bool loses_answers = choice.started_prompts > choice.prompts;
+  // An asynchronous loop is simulated as a whole later: then only the answers that the steps take follow from this.
+  if (choice.asynchrony && !loses_answers) {
+    add_trained_answers(choice, std::vector<double>(static_cast<std::size_t>(choice.prompts)), 0, r);
+    add_engines(choice, costs, {}, r);
+    return;
+  }
   Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()},
                                static_cast<std::size_t>(choice.concurrency) / engines);
   std::vector<double> ends = prompt_ends(all.ends, answers_per_prompt);
   double end = *std::ranges::max_element(ends);
-  if (choice.started_prompts > choice.prompts) {
+  if (loses_answers) {
     std::vector<double> sorted = ends;
     std::sort(sorted.begin(), sorted.end());
     end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
@@ -151,13 +169,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.tail.value = r.generation.value - ninth_tenth(taken_ends);
   r.lost_answers = static_cast<double>(choice.started_samples() - choice.samples());
   if (r.lost_answers > 0) r.lost_tokens = std::max(0.0, tokens - r.mean_answer * static_cast<double>(choice.samples()));
-  r.memory = {costs.weights + choice.engine.reserved_memory + costs.prices->room(), costs.weights, costs.prices->room(),
-              peak, choice.engine.reserved_memory};
-  r.policy = costs.policy;
-  r.sent = costs.sent;
-  r.generation_gpus = choice.generators.gpus();
-  r.engines = choice.engines();
-  r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
+  add_engines(choice, costs, peak, r);
 }
 
 namespace {
