@@ -13,9 +13,9 @@ namespace trainyard {
 /// Number format of the weights of an engine's linear layers, or of its cache of keys and values. nvfp4: 4 bits, with an
 /// fp8 scale for 16 numbers.
 enum class EngineFormat : std::uint8_t { bf16, fp8, nvfp4 };
-/// The names of the formats, in the order of the enumeration.
+/// Returns the names of the formats, in the order of the enumeration.
 const std::vector<std::string>& engine_formats();
-/// Size of a number in that format, with its share of a scale.
+/// Returns the size of a number in that format, with its share of a scale.
 Bytes element_size(EngineFormat);
 
 /// The layout of one engine.
@@ -24,8 +24,8 @@ struct EngineLayout {
   /// Number of GPUs over which the experts are spread. Each has all other layers, and sequences of its own. 1: experts
   /// are split like other layers. Only with `tensor` 1.
   int expert = 1;
-  EngineFormat weights = EngineFormat::bf16;  ///< of the linear layers of blocks; all else is in bf16
-  EngineFormat cache = EngineFormat::bf16;    ///< of keys and values
+  EngineFormat weights = EngineFormat::bf16;  ///< format of the linear layers of blocks; all else is in bf16
+  EngineFormat cache = EngineFormat::bf16;    ///< format of keys and values
   double memory_share = 0;                    ///< share of each GPU's memory that the engine takes
 
   int gpus() const { return tensor * expert; }  ///< GPUs of the engine

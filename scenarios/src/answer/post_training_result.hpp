@@ -83,7 +83,7 @@ JsonFields<PostTrainingResult> post_training_fields();
 
 /// The answer to the section `generation`: engines that answer prompts, without a loop.
 struct GenerationResult {
-  PostTrainingResult engines;  ///< of which only the fields of the generation are filled
+  PostTrainingResult engines;  ///< only its fields of the generation are filled
   double requests_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
 };
 

@@ -31,7 +31,7 @@ struct AsynchronousRun {
   Seconds step;
   Seconds waiting;            ///< time in which training waits for answers, receives them, or waits for engines
   Seconds generation;         ///< time in which some engine generates
-  AnswerTimes answers;        ///< of the answers that end in the measured steps
+  AnswerTimes answers;        ///< times of the answers that end in the measured steps
   EngineRun engines;          ///< sums over all engines for one step; without starts and ends
   double busy_share = 0;      ///< mean share of the step in which an engine computes
   double mean_staleness = 0;  ///< steps from the policy that starts an answer to the one that is trained on it

@@ -142,11 +142,11 @@ void EngineClock::admit() {
       break;
     }
     cache = grown;
-    const double own = next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
-    tokens += own;
+    const double uncomputed = next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
+    tokens += uncomputed;
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
-    start(next, own);
+    start(next, uncomputed);
     waiting_.pop_front();
   }
   if (limits_.chunk == 0) spend_prefill(tokens);
@@ -228,10 +228,10 @@ void EngineClock::plan_chunk() {
 /// Takes the tokens that a chunk has computed off the sequences that wait for them.
 void EngineClock::compute_chunk(double tokens) {
   for (Sequence& s : prefilling_) {
-    const double own = std::min(s.pending, tokens);
-    s.pending -= own;
-    s.computed += own;
-    tokens -= own;
+    const double part = std::min(s.pending, tokens);
+    s.pending -= part;
+    s.computed += part;
+    tokens -= part;
   }
 }
 

@@ -142,8 +142,9 @@ ToolChoice read_tools(Fields& section) {
 void read_scheduler(Engine& engine, Fields& fields) {
   engine.cuda_graphs = fields.boolean(
       {"cuda_graphs",
-       "Whether the host launches the kernels of a decode step together, from a CUDA graph; else it launches each (in "
-       "vLLM enforce_eager), and the GPU waits where that takes longer. Default: the engine's own."},
+       "Whether the host launches the kernels of a decode step together, from a CUDA graph; else it launches them one "
+       "by one, as vLLM does with enforce_eager, and the GPU waits where that takes longer. Default: the engine's "
+       "own."},
       engine.cuda_graphs);
   engine.chunked_prefill = fields.integer_within<int>(
       {"chunked_prefill",
