@@ -144,31 +144,31 @@ std::string server_title(const ServerQuestion& q, const std::optional<PushPullSc
   return q.backups > 0 ? text + ", " + counted_noun(q.backups, "backup") : text;
 }
 
-/// Returns the largest lead, in steps, that a worker has over the slowest worker when it begins a step. The lead is the
-/// number of steps that the worker has begun before, less the number that the slowest worker has pushed by then. A step
-/// computes and pushes each key by itself. A push that takes no time ends when its key has been computed.
+/// Returns the largest lead, in steps, that a worker has over the slowest worker when it begins to compute a key of a
+/// step. The lead is the number of steps in which the worker has begun this key before, less the number in which the
+/// slowest worker has pushed it by then. A push that takes no time ends when its key has been computed.
 std::size_t largest_lead(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;
-  std::vector<std::vector<double>> begins(static_cast<std::size_t>(q.workers)), pushed(begins.size());
-  for (std::size_t worker = 0; worker < begins.size(); ++worker) {
-    const auto keys = static_cast<std::size_t>(q.keys);
-    const ServerSpan::Kind sent = q.push > 0 ? ServerSpan::Kind::push : ServerSpan::Kind::compute;
-    std::vector<double> ends;
-    std::size_t computed = 0;
+  const auto keys = static_cast<std::size_t>(q.keys), workers = static_cast<std::size_t>(q.workers);
+  const ServerSpan::Kind sent = q.push > 0 ? ServerSpan::Kind::push : ServerSpan::Kind::compute;
+  // Each worker computes and pushes the keys of a step in one order.
+  std::vector<std::vector<ServerSpan>> computed(workers), pushed(workers);
+  for (std::size_t worker = 0; worker < workers; ++worker) {
     for (const ServerSpan& span : lesson.actors[worker]) {
-      if (span.kind == ServerSpan::Kind::compute && computed++ % keys == 0) begins[worker].push_back(span.begin);
-      if (span.kind == sent) ends.push_back(span.end);
+      if (span.kind == ServerSpan::Kind::compute) computed[worker].push_back(span);
+      if (span.kind == sent) pushed[worker].push_back(span);
     }
-    std::ranges::sort(ends);
-    for (std::size_t last = keys; last <= ends.size(); last += keys) pushed[worker].push_back(ends[last - 1]);
+    sort_stably(pushed[worker], [](const ServerSpan& a, const ServerSpan& b) { return a.begin < b.begin; });
   }
   std::size_t lead = 0;
-  for (const std::vector<double>& of_one : begins)
-    for (std::size_t step = 0; step < of_one.size(); ++step)
-      for (const std::vector<double>& ends : pushed) {
-        const auto by_then = std::upper_bound(ends.begin(), ends.end(), of_one[step] * (1 + 1e-9)) - ends.begin();
-        const auto done = static_cast<std::size_t>(by_then);
-        if (step > done) lead = std::max(lead, step - done);
+  for (const std::vector<ServerSpan>& of_one : computed)
+    for (std::size_t i = 0; i < of_one.size(); ++i)
+      for (const std::vector<ServerSpan>& pushes : pushed) {
+        std::size_t done = 0;
+        while (done * keys + i % keys < pushes.size() &&
+               pushes[done * keys + i % keys].end <= of_one[i].begin * (1 + 1e-9))
+          ++done;
+        if (i / keys > done) lead = std::max(lead, i / keys - done);
       }
   return lead;
 }
@@ -193,7 +193,8 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
       fmt::format("time: {:.6g}; in steady state {:.4g} worker steps in {:.6g}, the sum of these times without overlap",
                   lesson.end, lesson.steps_per_slot * alone, alone),
       fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
-      fmt::format("a worker that begins a step is at most {} steps ahead of the slowest", largest_lead(lesson)),
+      fmt::format("a worker that begins {} is at most {} steps ahead of the slowest",
+                  q.keys == 1 ? "a step" : "a key of a step", largest_lead(lesson)),
       fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
       fmt::format("  of the {} of {} pushes in the steady part: after every worker has finished a step,", counted,
                   q.workers * q.steps * q.keys),
