@@ -73,6 +73,8 @@ class Builder final : public YAML::EventHandler {
           fmt::format("a \"{}\" that is never closed; \"{}\" expected{}", text_[start], text_[start] == '{' ? '}' : ']',
                       has_lines_ ? fmt::format(", or \",\" before line {}", e.mark.line + 1) : ""));
     }
+    if (has_lines_ && (e.msg == "illegal map value" || e.msg.starts_with("end of map not found")))
+      refuse_line(static_cast<int>(e.mark.line));
     fail(place(e.mark), e.msg);
   }
   void OnSequenceEnd() override { close(); }
@@ -86,6 +88,40 @@ class Builder final : public YAML::EventHandler {
     std::unordered_map<std::string, Place> seen;
     YAML::Mark begin;
   };
+
+  /// The line, counted from 0, without a comment and without spaces at its end.
+  std::string_view line(int number) const {
+    std::size_t begin = 0;
+    for (int i = 0; i < number && begin != std::string_view::npos; ++i) {
+      begin = text_.find('\n', begin);
+      if (begin != std::string_view::npos) ++begin;
+    }
+    if (begin == std::string_view::npos) return {};
+    std::string_view found = text_.substr(begin, text_.find('\n', begin) - begin);
+    if (const std::size_t comment = found.find(" #"); comment != std::string_view::npos || found.starts_with('#'))
+      found = found.substr(0, comment == std::string_view::npos ? 0 : comment);
+    return found.substr(0, found.find_last_not_of(" \t\r") + 1);
+  }
+
+  /// Refuses a slip that yaml-cpp reports at the line after it: a key without its colon, a colon without a space, or a
+  /// line that is indented below a value. Returns if the lines have another fault.
+  void refuse_line(int number) const {
+    int before = number - 1;
+    while (before >= 0 && line(before).empty()) --before;
+    if (before < 0) return;
+    const std::string_view above = line(before), here = line(number);
+    const std::size_t indent = above.find_first_not_of(' ');
+    const std::string_view words = above.substr(indent);
+    const auto at = [this](int row, std::size_t column) { return Place{file_, row + 1, static_cast<int>(column) + 1}; };
+    const bool plain = words.find_first_of("\"'{}[],") == std::string_view::npos && !words.starts_with("- ");
+    if (const std::size_t colon = words.find(':'); plain && colon == std::string_view::npos)
+      fail(at(before, above.size()), fmt::format("\":\" expected after \"{}\"", words));
+    else if (plain && words.find(": ") == std::string_view::npos && colon + 1 < words.size())
+      fail(at(before, indent + colon + 1), "a space is missing after \":\"");
+    else if (words.find(": ") != std::string_view::npos && here.find_first_not_of(' ') > indent)
+      fail(at(number, here.find_first_not_of(' ')),
+           fmt::format("indented deeper than line {}, which has a value already", before + 1));
+  }
 
   Node make(Node::Kind kind, const YAML::Mark& mark) const {
     Node node;

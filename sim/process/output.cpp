@@ -147,8 +147,9 @@ void check_writable(const std::filesystem::path& path) {
     throw UserError(fmt::format("cannot write {}: it is a folder", path.string()));
   if (!std::filesystem::is_directory(folder))
     throw UserError(fmt::format("cannot write {}: no folder {}", path.string(), folder.string()));
-  if (::access(folder.c_str(), W_OK) != 0 && std::filesystem::exists(folder) && !std::filesystem::exists(path))
-    throw UserError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+  const int error = ::access(folder.c_str(), W_OK) == 0 ? 0 : errno;  // the look-ups below change errno
+  if (error != 0 && std::filesystem::exists(folder) && !std::filesystem::exists(path))
+    cannot_write(path.string(), error);
 }
 
 AtomicOutput::AtomicOutput(std::filesystem::path path) : path_(std::move(path)) {

@@ -76,6 +76,13 @@ TEST_CASE("faulty documents are refused with file, line and column", "[document]
   CHECK(error_of(std::string(500, '[') + std::string(500, ']')).find("nested deeper than 100 levels") !=
         std::string::npos);
   CHECK(error_of("a: µs and 中文\n") == "");
+  CHECK(error_of("a: 1\nplan\n  batch: 2\n") == "x.yaml:2:5: \":\" expected after \"plan\"");
+  CHECK(error_of("plan:\n  batch:8  # all\n\n  micro: 2\n") == "x.yaml:2:9: a space is missing after \":\"");
+  CHECK(error_of("plan:\n  batch: {a: 8}\n   micro: 2\n") ==
+        "x.yaml:3:4: indented deeper than line 2, which has a value already");
+  CHECK(error_of("plan:\n  batch: 8\n   micro: 2\n") ==
+        "x.yaml:3:4: indented deeper than line 2, which has a value already");
+  CHECK(error_of("a: b: c\n").ends_with("illegal map value"));
 }
 
 TEST_CASE("files that cannot be read are named", "[document]") {

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/pictures/svg.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -57,6 +58,12 @@ StepPicture comb(int bars) {
 }
 
 }  // namespace
+
+TEST_CASE("labels of ticks have whole digits up to a million", "[picture]") {
+  CHECK(short_number(65536) == "65,536");
+  CHECK(short_number(16384) == "16,384");
+  CHECK(short_number(0.125) == "0.125");
+}
 
 TEST_CASE("a step's picture is well-formed, stands alone and stays on its canvas", "[picture]") {
   const DrawnStep d = draw_step(small());

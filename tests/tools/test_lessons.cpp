@@ -266,7 +266,14 @@ TEST_CASE("a task refuses forbidden changes, and reveals hints one by one", "[le
   shell.write("less.yaml", "cluster: {nodes: 2}\n");
   CHECK_THAT(shell.trainyard("task 1 --check less.yaml").err, Contains("is missing; may change"));
   CHECK_THAT(shell.trainyard("task 1 --hint 1").out, Contains("hint 1") && !Contains("hint 2"));
-  CHECK(shell.trainyard("task 1 --hint 9").exit == 2);
+  for (const char* hint : {"9", "0", "-1"}) CHECK(shell.trainyard(std::string("task 1 --hint ") + hint).exit == 2);
+  CHECK(shell.trainyard("task 1 --to mine.yaml").exit == 0);
+  const TopoAnswer verdict = shell.trainyard("task 1 --check mine.yaml --json -");
+  CHECK(verdict.exit == 1);
+  CHECK(parse_json(verdict.out)["solved"] == false);
+  shell.write("list.yaml", "- cluster\n- plan\n");
+  CHECK_THAT(shell.trainyard("task 1 --check list.yaml").err,
+             Contains("list.yaml:1:1: the file: expected a map of keys, got a list"));
   CHECK(shell.trainyard("task rng-for-master").err ==
         "trainyard task: there is no task rng-for-master; did you mean \"ring-for-master\"?\n");
   CHECK(shell.trainyard("lesson 999").exit == 2);
@@ -378,6 +385,14 @@ TEST_CASE("words of the glossary have a lesson and a source file, and a misspelt
   const std::vector<FoundWord> found = words_in(text, words);
   REQUIRE(found.size() == 1);
   CHECK(text.substr(found[0].begin, found[0].length) == "ring all-reduce");
+  // Texts have these words in another sense.
+  CHECK(words_in("It brings zero bytes to the batch norm of bottleneck 11, and images from a file server to decoding. "
+                 "Times that scatter reduce the residual sums of rank 2.",
+                 words)
+            .empty());
+  CHECK(words_in("ZeRO has ranks.", words).size() == 2);
+  CHECK(find_word(words, "decoding").word == "decode step");
+  CHECK_THAT(shell.trainyard("lesson --find server").out, Contains("parameter-servers"));
 }
 
 TEST_CASE("the page of a lesson links its words and holds its figures", "[lessons][pages][cli]") {

@@ -1,5 +1,6 @@
 // Commands whose output cannot be written, or would overwrite their input.
 #include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "sim/error.hpp"
 #include "sim/process/output.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -58,6 +60,29 @@ TEST_CASE("a command fails if its text cannot be written", "[cli][output]") {
     CHECK_THAT(closed.err, Contains("cannot write to stdout: "));
   }
   CHECK(shell.files() == std::set<std::string>{"s.yaml"});
+}
+
+TEST_CASE("a folder in which the user may not write is refused with the system's reason", "[cli][output]") {
+  const trainyard::test::TemporaryFolder folder;
+  const fs::path shut = folder.path() / "shut";
+  fs::create_directory(shut);
+  fs::permissions(shut, fs::perms{0555});
+  fs::permissions(folder.path(), fs::perms{0755});
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    constexpr uid_t nobody = 65534;  // root may write everywhere
+    if (::geteuid() == 0 && ::setuid(nobody) != 0) ::_exit(2);
+    try {
+      trainyard::check_writable(shut / "x.html");
+    } catch (const trainyard::UserError& e) {
+      ::_exit(std::string(e.what()).ends_with("shut/x.html: Permission denied") ? 0 : 1);
+    }
+    ::_exit(1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("if errors cannot be printed, the exit code still reports them", "[cli][output]") {

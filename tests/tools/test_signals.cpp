@@ -260,6 +260,22 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
   }
 }
 
+TEST_CASE("course, interrupted, says so and writes no further pages", "[signals][cli]") {
+  const TemporaryFolder folder;
+  Job job([&] {
+    if (::chdir(folder.path().c_str()) != 0) return;
+    ::dup2(::open(".err", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDERR_FILENO);
+    watch_interrupts();
+    ::raise(SIGINT);
+    const int code = run_command({"course", "--html", "pages", "--lessons", "gpipe"});
+    std::fflush(nullptr);
+    ::_exit(code);
+  });
+  CHECK(job.wait() == kInterruptedExit);
+  CHECK_THAT(folder.text(".err"), Catch::Matchers::Contains("interrupted"));
+  CHECK(std::filesystem::is_empty(folder.path() / "pages"));
+}
+
 TEST_CASE("a second signal ends a process that goes on after the first", "[signals]") {
   for (const int second : {SIGINT, SIGTERM}) {
     int ready[2];

@@ -97,7 +97,7 @@ TEST_CASE("the simulated dualpipe has the closed forms of its order", "[teach][p
       }
   CHECK_THAT(Teacher().teach("pipeline --schedule dualpipe --chunks 2").out,
              Contains("dualpipe: 4 stages, 8 micro-batches, 2 model chunks a stage\n") &&
-                 Contains("\nthe number behind a letter is the micro-batch; the width of a pass is its time\n") &&
+                 Contains("\nthe number in a pass is its micro-batch; the width of a pass is its time\n") &&
                  Contains("time: 25; without waiting: 24\n") && Contains("activations of 5 micro-batches at most\n") &&
                  Contains("parameters: two copies; stages k and 3 - k hold the same layers"));
 }

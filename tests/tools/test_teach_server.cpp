@@ -223,6 +223,26 @@ TEST_CASE("teach server --script names the line of an error, and of a pull that 
   shell.check_refused("server --workers 1 --values 1,2", "--values 1,2: 2 values for 1 worker");
 }
 
+TEST_CASE("teach server: no worker leads by more than its consistency allows, with several keys too",
+          "[teach][servers]") {
+  const Teacher shell;
+  const auto lead = [&](const std::string& arguments) {
+    const json data = values_of(shell, arguments);
+    return data["largest_lead_steps"].get<int>();
+  };
+  for (const char* parts :
+       {"", " --servers 4", " --keys 4", " --servers 2 --keys 6", " --push 0", " --servers 4 --push 0"}) {
+    CAPTURE(parts);
+    const std::string four = std::string("--workers 4 --steps 10") + parts;
+    CHECK(lead(four) == 0);
+    CHECK(lead(std::string("--workers 1 --steps 10") + parts) == 0);
+    CHECK(lead(four + " --slower 1,1,1,3 --consistency stale --staleness 2") <= 2);
+    CHECK(lead(four + " --slower 1,1,1,3 --consistency asynchronous") >= 3);
+  }
+  CHECK_THAT(shell.teach("server --workers 4 --servers 4").out,
+             Contains("4.938 worker steps in 6.25, the sum of these times without overlap"));
+}
+
 TEST_CASE("teach server refuses impossible lessons in one line", "[teach][servers]") {
   const Teacher shell;
   shell.check_refused("server --workers 0", "--workers 0: 1 to 16 expected");
@@ -234,7 +254,8 @@ TEST_CASE("teach server refuses impossible lessons in one line", "[teach][server
   shell.check_refused("server --backup-workers 4", "--backup-workers 4: 0 to 3 expected");
   shell.check_refused("server --backup-workers 1 --consistency asynchronous",
                       "--backup-workers: with --consistency synchronous only");
-  shell.check_refused("server --workers 1 --slower 1,2", "--slower 1,2: 2 factors for 1 worker");
+  shell.check_refused("server --workers 1 --slower 1,2", "--slower 1,2: 2 factors for 1 worker; one each is expected");
+  shell.check_refused("server --workers 4 --slower 1,2", "--slower 1,2: 2 factors for 4 workers; one each is expected");
   shell.check_refused("server --compute 0", "--compute 0: 0.001 to 1000000 expected");
 }
 

@@ -137,6 +137,7 @@ Node changed_start(const Task& task, const TaskChanges& changes) {
 bool have_same_fields(const Node& a, const Node& b) { return compared_fields(a) == compared_fields(b); }
 
 void require_allowed_changes(const Task& task, const Node& mine) {
+  Fields(mine, "the file");  // checks that it is a map
   const auto start = compared_fields(task.start), fields = compared_fields(mine);
   const auto allowed = [&task](const std::string& path) {
     return std::ranges::any_of(task.may_change,

@@ -15,6 +15,12 @@ bool letter(const std::string& text, std::size_t match) {
          (std::isalnum(static_cast<unsigned char>(text[match])) != 0 || text[match] == '-' || text[match] == '_');
 }
 
+/// Returns true if an occurrence of the phrase covers this place of the text.
+bool lies_in(const std::string& text, const std::string& phrase, std::size_t place) {
+  const std::size_t begin = text.find(phrase, place < phrase.size() ? 0 : place - phrase.size() + 1);
+  return begin != std::string::npos && begin <= place;
+}
+
 TextSection read_section(Fields& fields) {
   TextSection section{fields.text("section"), {}};
   for_each_item(fields, "shown", "texts.sections.shown", [&section](Fields& statement) {
@@ -49,6 +55,8 @@ std::vector<GlossaryWord> read_glossary() {
     word.word = name;
     word.meaning = fields.text("meaning");
     word.synonyms = fields.texts("also");
+    word.unlinked = fields.texts("unlinked");
+    word.not_in = fields.texts("not_in");
     word.formula = fields.text("formula", "");
     word.unit = fields.text("unit", "");
     word.source_file = fields.text("where");
@@ -66,8 +74,9 @@ const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std:
   };
   for (const GlossaryWord& word : words) {
     names.push_back(word.word);
-    names.insert(names.end(), word.synonyms.begin(), word.synonyms.end());
-    for (std::size_t i = names.size() - 1 - word.synonyms.size(); i < names.size(); ++i)
+    const std::size_t first = names.size() - 1;
+    for (const auto* more : {&word.synonyms, &word.unlinked}) names.insert(names.end(), more->begin(), more->end());
+    for (std::size_t i = first; i < names.size(); ++i)
       if (spaced(names[i]) == spaced(name)) return word;
   }
   const auto near = nearest(name, names);
@@ -80,19 +89,25 @@ std::vector<FoundWord> words_in(const std::string& text, const std::vector<Gloss
   const std::string plain = lower_case(text);
   std::vector<std::pair<std::string, const GlossaryWord*>> names;
   for (const GlossaryWord& word : words) {
-    names.emplace_back(lower_case(word.word), &word);
-    for (const std::string& also : word.synonyms) names.emplace_back(lower_case(also), &word);
+    names.emplace_back(word.word, &word);
+    for (const std::string& also : word.synonyms) names.emplace_back(also, &word);
   }
+  const auto matches = [&](const std::string& name, std::size_t from) {
+    const bool inner_capitals = lower_case(name).substr(1) != name.substr(1);
+    return inner_capitals ? text.find(name, from) : plain.find(lower_case(name), from);
+  };
   sort_stably(names, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
   std::vector<FoundWord> found;
   for (const auto& [name, word] : names) {
     if (std::ranges::any_of(found, [w = word](const FoundWord& f) { return f.word == w; })) continue;
-    for (std::size_t match = 0; (match = plain.find(name, match)) != std::string::npos; ++match) {
+    for (std::size_t match = 0; (match = matches(name, match)) != std::string::npos; ++match) {
       const std::size_t plural = match + name.size() < plain.size() && plain[match + name.size()] == 's' ? 1 : 0;
       const std::size_t end = match + name.size() + plural;
       const bool taken =
           std::ranges::any_of(found, [&](const FoundWord& f) { return match < f.begin + f.length && f.begin < end; });
-      if (taken || (match > 0 && letter(plain, match - 1)) || letter(plain, end)) continue;
+      const bool elsewhere = std::ranges::any_of(
+          word->not_in, [&, at = match](const std::string& phrase) { return lies_in(plain, phrase, at); });
+      if (taken || elsewhere || (match > 0 && letter(plain, match - 1)) || letter(plain, end)) continue;
       found.push_back({match, end - match, word});
       break;
     }

@@ -12,9 +12,11 @@ namespace trainyard {
 struct GlossaryWord {
   std::string word, meaning;
   std::vector<std::string> synonyms;
-  std::string formula, unit;  ///< empty: the term has none
-  std::string source_file;    ///< repository path of the code that models the term
-  std::string lesson;         ///< name of the lesson that shows the term
+  std::vector<std::string> unlinked;  ///< further synonyms, which have other meanings in texts and are no links there
+  std::vector<std::string> not_in;    ///< phrases in which the word has another meaning
+  std::string formula, unit;          ///< empty: the term has none
+  std::string source_file;            ///< repository path of the code that models the term
+  std::string lesson;                 ///< name of the lesson that shows the term
 };
 
 std::vector<GlossaryWord> read_glossary();
@@ -26,8 +28,9 @@ struct FoundWord {
   const GlossaryWord* word = nullptr;
 };
 /// Finds one occurrence of each glossary word: the first one of the longest of its names (the word and its synonyms)
-/// that occurs. Only whole names or their plurals with "s" match; case does not matter. If names overlap, the longer
-/// one has precedence.
+/// that occurs. Only whole names or their plurals with "s" match. Case matters only in names with capitals beyond the
+/// first letter (ZeRO). Phrases in which a word has another meaning do not match. If names overlap, the longer one has
+/// precedence.
 std::vector<FoundWord> words_in(const std::string& text, const std::vector<GlossaryWord>&);
 
 /// A publication, and the lessons whose subject it introduced or explains.

@@ -110,7 +110,7 @@ std::vector<LessonFrame> pipeline_frames(const PipelineLesson& lesson) {
     memory.lanes.push_back({name, "", {{0, activations, "#", "", Tone::purple}}, fmt::format("{:.6g}", activations)});
   }
   tasks.legend = legend_of_passes(passes);
-  tasks.remarks = {"the number behind a letter is the micro-batch; the width of a pass is its time"};
+  tasks.remarks = {"the number in a pass is its micro-batch; the width of a pass is its time"};
   if (lesson.shape.chunks > 1) tasks.remarks.emplace_back("a, b, …: the stage's model chunks");
   return {tasks, memory};
 }

@@ -144,34 +144,38 @@ std::string server_title(const ServerQuestion& q, const std::optional<PushPullSc
   return q.backups > 0 ? text + ", " + counted_noun(q.backups, "backup") : text;
 }
 
-/// Returns the largest lead, in steps, that a worker has over the slowest worker when it begins a step. The lead is the
-/// number of steps that the worker has begun before, less the number that the slowest worker has pushed by then.
+/// Returns the largest lead, in steps, that a worker has over the slowest worker when it begins to compute a key of a
+/// step. The lead is the number of steps in which the worker has begun this key before, less the number in which the
+/// slowest worker has pushed it by then. A push that takes no time ends when its key has been computed.
 std::size_t largest_lead(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;
-  std::vector<std::vector<double>> begins(static_cast<std::size_t>(q.workers)), pushed(begins.size());
-  for (std::size_t worker = 0; worker < begins.size(); ++worker) {
-    std::vector<double> ends;
+  const auto keys = static_cast<std::size_t>(q.keys), workers = static_cast<std::size_t>(q.workers);
+  const ServerSpan::Kind sent = q.push > 0 ? ServerSpan::Kind::push : ServerSpan::Kind::compute;
+  // Each worker computes and pushes the keys of a step in one order.
+  std::vector<std::vector<ServerSpan>> computed(workers), pushed(workers);
+  for (std::size_t worker = 0; worker < workers; ++worker) {
     for (const ServerSpan& span : lesson.actors[worker]) {
-      if (span.kind == ServerSpan::Kind::compute) begins[worker].push_back(span.begin);
-      if (span.kind == ServerSpan::Kind::push) ends.push_back(span.end);
+      if (span.kind == ServerSpan::Kind::compute) computed[worker].push_back(span);
+      if (span.kind == sent) pushed[worker].push_back(span);
     }
-    std::ranges::sort(ends);
-    const auto keys = static_cast<std::size_t>(q.keys);
-    for (std::size_t last = keys; last <= ends.size(); last += keys) pushed[worker].push_back(ends[last - 1]);
+    sort_stably(pushed[worker], [](const ServerSpan& a, const ServerSpan& b) { return a.begin < b.begin; });
   }
   std::size_t lead = 0;
-  for (const std::vector<double>& of_one : begins)
-    for (std::size_t step = 0; step < of_one.size(); ++step)
-      for (const std::vector<double>& ends : pushed) {
-        const auto by_then = std::upper_bound(ends.begin(), ends.end(), of_one[step] * (1 + 1e-9)) - ends.begin();
-        const auto done = static_cast<std::size_t>(by_then);
-        if (step > done) lead = std::max(lead, step - done);
+  for (const std::vector<ServerSpan>& of_one : computed)
+    for (std::size_t i = 0; i < of_one.size(); ++i)
+      for (const std::vector<ServerSpan>& pushes : pushed) {
+        std::size_t done = 0;
+        while (done * keys + i % keys < pushes.size() &&
+               pushes[done * keys + i % keys].end <= of_one[i].begin * (1 + 1e-9))
+          ++done;
+        if (i / keys > done) lead = std::max(lead, i / keys - done);
       }
   return lead;
 }
 
 std::vector<std::string> server_sums(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;
+  const double alone = q.compute + 2 * q.push + q.apply;
   double computing = 0;
   for (int worker = 0; worker < q.workers; ++worker)
     for (const ServerSpan& span : lesson.actors[static_cast<std::size_t>(worker)])
@@ -182,18 +186,19 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
     counts.push_back(fmt::format("{}: {}", missed, count));
     counted += count;
   }
-  return {"row of a server: the worker whose push it applies (+: the sum of all)",
-          fmt::format("a step of a worker alone: computing {:.6g}, push {:.6g}, applied in {:.6g}, pull {:.6g}",
-                      q.compute, q.push, q.apply, q.push),
-          fmt::format(
-              "time: {:.6g}; in steady state {:.4g} worker steps in the time that one worker alone takes for a step",
-              lesson.end, lesson.steps_per_slot * (q.compute + 2 * q.push + q.apply)),
-          fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
-          fmt::format("a worker that begins a step is at most {} steps ahead of the slowest", largest_lead(lesson)),
-          fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
-          fmt::format("  of the {} of {} pushes in the steady part: after every worker has finished a step,", counted,
-                      q.workers * q.steps * q.keys),
-          "  before one worker finishes its last step"};
+  return {
+      "row of a server: the worker whose push it applies (+: the sum of all)",
+      fmt::format("a step of a worker alone: computing {:.6g}, push {:.6g}, applied in {:.6g}, pull {:.6g}", q.compute,
+                  q.push, q.apply, q.push),
+      fmt::format("time: {:.6g}; in steady state {:.4g} worker steps in {:.6g}, the sum of these times without overlap",
+                  lesson.end, lesson.steps_per_slot * alone, alone),
+      fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
+      fmt::format("a worker that begins {} is at most {} steps ahead of the slowest",
+                  q.keys == 1 ? "a step" : "a key of a step", largest_lead(lesson)),
+      fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
+      fmt::format("  of the {} of {} pushes in the steady part: after every worker has finished a step,", counted,
+                  q.workers * q.steps * q.keys),
+      "  before one worker finishes its last step"};
 }
 
 constexpr std::size_t kMostValueRows = 24;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -93,7 +95,10 @@ std::vector<double> ChartAxis::ticks(double wanted) const {
   return round;
 }
 
-std::string short_number(double value) { return fmt::format("{:.4g}", value); }
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  return size >= 1e4 && size < 1e6 ? with_commas(value) : fmt::format("{:.4g}", value);
+}
 
 void draw_x_axis(Svg& svg, const PlotArea& area, const ChartAxis& axis, const TickLabel& label) {
   const double bottom = area.top + area.height;

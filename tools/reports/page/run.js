@@ -24,7 +24,7 @@ function faster(w) {
 }
 
 function summary() {
-  heading(answer.scenario, page.screen.split('\n')[0]);
+  heading(answer.scenario, page.screen.split(/\n(?! {11})/)[0].replace(/\s+/g, ' '));
   verdict();
   const half = answer.post_training ? ' of the training half' : '', whole = answer.post_training ? 'the whole loop' : 'the training';
   const ofLoop = answer.post_training ? [['post_training.step_time_s', 'seconds', 'loop step'], ['post_training.samples_per_s', 'number', 'answers/s'],

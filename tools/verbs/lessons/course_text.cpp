@@ -59,8 +59,9 @@ struct FoundLesson {
 /// The glossary word that the search names, exactly; null: none.
 const GlossaryWord* named_word(const std::vector<GlossaryWord>& words, const std::string& wanted) {
   const auto is_named = [&wanted](const GlossaryWord& word) {
-    return spelling(word.word) == wanted ||
-           std::ranges::any_of(word.synonyms, [&](const auto& also) { return spelling(also) == wanted; });
+    const auto is_wanted = [&wanted](const std::string& name) { return spelling(name) == wanted; };
+    return is_wanted(word.word) || std::ranges::any_of(word.synonyms, is_wanted) ||
+           std::ranges::any_of(word.unlinked, is_wanted);
   };
   const auto found = std::ranges::find_if(words, is_named);
   return found == words.end() ? nullptr : &*found;

@@ -97,6 +97,7 @@ LessonAnswer run_lesson(const NumberedFile& file, bool pictures) {
   LessonAnswer a{read_lesson(file), {}, {}, {}, {}};
   ordered_json figures = ordered_json::object();
   for (const LessonRun& lesson_run : a.lesson.runs) {
+    end_if_interrupted();
     a.answers.push_back(answer_of(lesson_run.command, pictures ? lesson_run.picture : ""));
     ordered_json answer = ordered_json::parse(a.answers.back().json);
     if (lesson_run.name.empty())

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "scenarios/src/lessons/course_reading.hpp"
+#include "sim/process/job.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/lessons/course_pages.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
@@ -69,14 +70,17 @@ std::string outline(const Course& course) {
 
 /// Writes all pages. Returns the sentences that the runs contradict.
 std::vector<std::string> write_pages(const Course& course, const std::filesystem::path& folder) {
+  watch_interrupts();
   std::vector<std::string> contradictions;
   for (const CourseStep& step : course.steps) {
     const LessonAnswer answer = run_lesson(step.lesson.file, true);
     for (const std::string& sentence : answer.contradictions())
       contradictions.push_back(fmt::format("lesson {}: {}", step.lesson.file.number, sentence));
     write_atomically(folder / page_name(step.lesson), lesson_page(course, step, answer));
-    for (const Task& task : step.tasks)
+    for (const Task& task : step.tasks) {
+      end_if_interrupted();
       write_atomically(folder / page_name(task), task_page(course, step, task, briefing_text(task)));
+    }
   }
   write_atomically(folder / "words.html", words_page(course));
   write_atomically(folder / "papers.html", papers_page(course));

@@ -161,7 +161,7 @@ std::string TaskProgress::record(const std::string& task) {
 }
 
 struct TaskFlags {
-  std::string which, check, to = "-", json, record;
+  std::string which, check, to, json, record;  // without `to`, the scenario goes to stdout
   int hint = 0;
   bool solution = false;
 };
@@ -229,7 +229,7 @@ int show_or_check_task(const Task& task, const TaskFlags& flags, TaskProgress& p
     write_atomically("-", text);
     return kGood;
   }
-  write_atomically(flags.to,
+  write_atomically(flags.to.empty() ? "-" : flags.to,
                    task_text(task, flags.solution ? yaml_text(changed_start(task, task.solution)) : task.start_text));
   return kGood;
 }
@@ -243,7 +243,7 @@ int task(const std::vector<std::string>& words) {
   TaskFlags flags;
   arguments.positional("TASK", flags.which, "number or name of the task", false);
   arguments.output("--to", flags.to, "write the scenario to start from (default: stdout)");
-  arguments.option("--hint", flags.hint, "N", "print the first N hints");
+  arguments.option("--hint", flags.hint, "N", "print the first N hints", 1);
   arguments.flag("--solution", flags.solution, "write a solution instead of the scenario to start from");
   arguments.option("--check", flags.check, "FILE", "judge this scenario");
   arguments.output("--json", flags.json, "with --check: write the verdict as JSON; - is stdout");

@@ -31,9 +31,9 @@ ServerQuestion question_of(const ServerFlags& flags) {
     throw UserError("--backup-workers: with --consistency synchronous only");
   for (const std::string& factor : comma_list(flags.slower))
     q.slower.push_back(number_between("--slower", factor, kLeastSlots, kMostSlots));
-  if (q.slower.size() > static_cast<std::size_t>(q.workers))
-    throw UserError(fmt::format("--slower {}: {} factors for {}", flags.slower, q.slower.size(),
-                                counted_noun(q.workers, "worker")));
+  if (!q.slower.empty() && q.slower.size() != static_cast<std::size_t>(q.workers))
+    throw UserError(fmt::format("--slower {}: {} for {}; one each is expected", flags.slower,
+                                counted_noun(q.slower.size(), "factor"), counted_noun(q.workers, "worker")));
   for (const std::string& value : comma_list(flags.values))
     q.values.push_back(number_between("--values", value, -kMostSlots, kMostSlots));
   if (q.values.size() > static_cast<std::size_t>(q.workers))
@@ -65,7 +65,7 @@ std::function<LessonView()> parameter_server(const std::string&, Arguments& argu
                    0, kMostSlots);
   arguments.option("--apply", q.apply, "TIME", "time of an update by one gradient on a server, slots (default 0.25)", 0,
                    kMostSlots);
-  arguments.option("--slower", flags->slower, "F,F,…", "slowdown factors of the workers, for example 1,1,1,2");
+  arguments.option("--slower", flags->slower, "F,F,…", "slowdown factor of each worker, for example 1,1,1,2");
   arguments.option("--values", flags->values, "V,V,…",
                    "value that each worker pushes for each key in each step (default 1,2,3,…)");
   arguments.option("--script", flags->script, "FILE",
