@@ -196,7 +196,7 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.time += part.steps * part.step.sum();
   run_.steps += part.steps;
   run_.tokens += part.steps * batch;
-  std::size_t kept = 0;  // sequences that go on, moved to the front
+  std::size_t going = 0;  // sequences that go on, moved to the front
   least_next_ = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < batch_size; ++i) {
     Sequence& s = running_[i];
@@ -214,11 +214,11 @@ std::vector<std::size_t> EngineClock::advance() {
       call_tool(s);
     } else {
       least_next_ = std::min(least_next_, next);
-      if (kept != i) running_[kept] = s;
-      ++kept;
+      if (going != i) running_[going] = s;
+      ++going;
     }
   }
-  running_.resize(kept);
+  running_.resize(going);
   return ended;
 }
 
