@@ -43,10 +43,10 @@ SizeAnswer island_answer(const std::string& owned, double days, const std::strin
 
 constexpr const char* kOneOwned = ", owned: {dgx-a100: 1}";
 
-const SizeIsland* way_of(const SizeAnswer& answer, IslandWay way) {
+const SizeIsland* way_of(const SizeAnswer& answer, IslandWay kind) {
   if (answer.islands.empty()) return nullptr;
   const auto& rows = answer.islands.front().rows;
-  const auto found = std::ranges::find_if(rows, [way](const SizeIsland& row) { return row.way == way; });
+  const auto found = std::ranges::find_if(rows, [kind](const SizeIsland& row) { return row.kind == kind; });
   return found == rows.end() ? nullptr : &*found;
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "
   REQUIRE(owned);
   CHECK(owned->missed.empty());
   CHECK(owned->cost == 0);
-  CHECK(owned->bought == 0);
+  CHECK(owned->bought_gpus == 0);
   CHECK(owned->gpus == 8);
   REQUIRE(owned->scenarios.size() == 1);
   CHECK(days_of(run_of(owned->scenarios.front())) == Approx(owned->days));
@@ -79,31 +79,31 @@ TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "
 TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures of run of their scenarios",
           "[size][islands]") {
   const double alone = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days;
-  const SizeAnswer answer = island_answer(kOneOwned, alone * 0.45);
+  const SizeAnswer answer = island_answer(kOneOwned, alone * 0.75);
   const SizeIsland *owned = way_of(answer, IslandWay::owned_alone), *bought = way_of(answer, IslandWay::bought_alone),
                    *one_job = way_of(answer, IslandWay::one_job), *two_jobs = way_of(answer, IslandWay::two_jobs);
   REQUIRE((owned && bought && one_job && two_jobs));
   CHECK(owned->missed == "deadline");
   CHECK(owned->days == Approx(alone));
-  for (const SizeIsland* way : {bought, one_job, two_jobs}) {
-    INFO(name_of(way->way) << " " << way->error);
-    REQUIRE(way->good());
-    CHECK(way->node == "dgx-h100");
-    CHECK(way->bought == 8 * way->bought_nodes);
-    CHECK(way->bought_nodes == way->nodes);
-    CHECK(way->gpus == way->bought + (way == bought ? 0 : 8));
-    CHECK(way->missed.empty() == (way->days <= answer.days));
-    const Answer run = run_of(way->scenarios.back());
-    CHECK(run.result.step_time.value == Approx(way->step_time));
+  for (const SizeIsland* row : {bought, one_job, two_jobs}) {
+    INFO(name_of(row->kind) << " " << row->error);
+    REQUIRE(row->good());
+    CHECK(row->node == "dgx-h100");
+    CHECK(row->bought_gpus == 8 * row->bought_nodes);
+    CHECK(row->bought_nodes == row->nodes);
+    CHECK(row->gpus == row->bought_gpus + (row == bought ? 0 : 8));
+    CHECK(row->missed.empty() == (row->days <= answer.days));
+    const Answer run = run_of(row->scenarios.back());
+    CHECK(run.result.step_time.value == Approx(row->step_time));
     REQUIRE(run.result.money);
     const Ownership& ownership = *run.result.money->ownership;
-    CHECK(ownership.price() == Approx(way->cost));
-    CHECK(ownership.purchase_prices.at("nodes") == 300.0 * way->bought_nodes);
+    CHECK(ownership.price() == Approx(row->cost));
+    CHECK(ownership.purchase_prices.at("nodes") == 300.0 * row->bought_nodes);
     double sum = 0;
     for (const auto& [part, price] : ownership.purchase_prices) sum += price;
-    CHECK(sum == Approx(way->cost));
-    if (way != two_jobs) CHECK(days_of(run) == Approx(way->days));
-    if (way != two_jobs) CHECK(64 / way->step_time == Approx(way->samples_per_s));
+    CHECK(sum == Approx(row->cost));
+    if (row != two_jobs) CHECK(days_of(run) == Approx(row->days));
+    if (row != two_jobs) CHECK(64 / row->step_time == Approx(row->samples_per_s));
   }
   // One job on both types is the scenario that a user would write.
   const SizeRow& row = *std::ranges::find_if(
@@ -163,7 +163,7 @@ TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures 
 
 TEST_CASE("no owned node changes nothing, and owned nodes leave the sizes of another type as they are",
           "[size][islands]") {
-  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.45;
+  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.75;
   const SizeAnswer none = island_answer("", days), zero = island_answer(", owned: {dgx-a100: 0}", days),
                    one = island_answer(kOneOwned, days), own_type = island_answer(kOneOwned, days, "", 0, "dgx-a100");
   CHECK(none.islands.empty());
@@ -180,7 +180,7 @@ TEST_CASE("no owned node changes nothing, and owned nodes leave the sizes of ano
 }
 
 TEST_CASE("a budget and the room of a site hold for nodes beside owned ones", "[size][islands]") {
-  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.45;
+  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.75;
   const SizeAnswer poor = island_answer(kOneOwned, days, "", 10);
   CHECK_FALSE(poor.cheapest);
   CHECK(way_of(poor, IslandWay::one_job)->missed == "budget");
@@ -194,7 +194,8 @@ TEST_CASE("a budget and the room of a site hold for nodes beside owned ones", "[
     if (!row.beside.empty()) CHECK(row.nodes == 1);
   const Catalog catalog;
   const NodeType node = read_node(catalog.resolve("node", Node::scalar_node("dgx-a100")), catalog);
-  const Site site = read_site(parse_document("{power: 100 kW, pue: 1.5, racks: 4, rack_nodes: 2}", "site.yaml"));
+  const Node limits = parse_document("{power: 100 kW, pue: 1.5, racks: 4, rack_nodes: 2}", "site.yaml");
+  const Site site = read_site(catalog.resolve("site", limits));
   const std::optional<Site> rest = site_beside(site, {node, 3}, catalog);
   REQUIRE(rest);
   CHECK(rest->racks == 2);

@@ -23,7 +23,7 @@ std::string island_table(const SizeAnswer& a) {
     table.add_column(a.currency);
     table.add_column("misses", false);
     for (const SizeIsland& row : all.rows) {
-      table.rows.push_back({name_of(row.way)});
+      table.rows.push_back({name_of(row.kind)});
       std::vector<std::string>& cells = table.rows.back();
       if (!row.good()) {
         cells.push_back(row.node.empty() ? "-" : row.node);
@@ -32,7 +32,7 @@ std::string island_table(const SizeAnswer& a) {
         continue;
       }
       cells.push_back(row.bought_nodes > 0 ? fmt::format("{} x {}", row.bought_nodes, row.node) : "-");
-      cells.push_back(counted(row.bought));
+      cells.push_back(counted(row.bought_gpus));
       cells.push_back(counted(row.gpus));
       const std::string owned_step =
           row.owned_step_time > 0 ? fmt::format("{:.4g} s, ", row.owned_step_time) : std::string();

@@ -22,7 +22,7 @@ class JsonFields;
 /// may train in the same job.
 struct SizeRow {
   std::string model, node;
-  int nodes = 0, gpus = 0;            ///< `gpus`: of all nodes of the job
+  int nodes = 0, gpus = 0;            ///< `gpus`: devices of all nodes of the job
   std::string beside;                 ///< type of owned nodes in the same job; empty: there are none
   int beside_nodes = 0;               ///< number of these nodes
   std::int64_t batch = 0;             ///< samples of a step
@@ -41,7 +41,7 @@ struct SizeRow {
   double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
   bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
-  double parameters = 0, tokens = 0, steps = 0;  ///< of the whole training: `tokens`, `steps`
+  double parameters = 0, tokens = 0, steps = 0;  ///< `tokens` and `steps`: those of the whole training
   StepDoubt doubt;                               ///< doubt of the step time
   std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
   double step_time = 0, time = 0;  ///< s; `time`: time of the training with failures and checkpoints
@@ -173,17 +173,17 @@ const char* name_of(IslandWay);
 
 /// One of these ways. Figures are those of `run` of its scenarios.
 struct SizeIsland {
-  IslandWay way = IslandWay::owned_alone;
-  std::string node;                  ///< type of the nodes beside the owned ones; empty: there are none
-  int nodes = 0;                     ///< number of these nodes
-  int bought_nodes = 0, bought = 0;  ///< nodes and devices to buy
-  int gpus = 0;                      ///< devices that train
-  std::string error;                 ///< why there is no training; empty: there is one
-  std::string plan;                  ///< the plan in words; of two jobs, that of the nodes beside the owned ones
-  double step_time = 0;              ///< s; of two jobs, that of the nodes beside the owned ones
-  double owned_step_time = 0;        ///< step of the job on the owned nodes, s; 0: there is no such job
-  double owned_share = 0;            ///< part of the samples that the job on the owned nodes trains on
-  double samples_per_s = 0;          ///< of all jobs together
+  IslandWay kind = IslandWay::owned_alone;
+  std::string node;                       ///< type of the nodes beside the owned ones; empty: there are none
+  int nodes = 0;                          ///< number of these nodes
+  int bought_nodes = 0, bought_gpus = 0;  ///< nodes and devices to buy
+  int gpus = 0;                           ///< devices that train
+  std::string error;                      ///< why there is no training; empty: there is one
+  std::string plan;                       ///< the plan in words; of two jobs, that of the nodes beside the owned ones
+  double step_time = 0;                   ///< s; of two jobs, that of the nodes beside the owned ones
+  double owned_step_time = 0;             ///< step of the job on the owned nodes, s; 0: there is no such job
+  double owned_share = 0;                 ///< part of the samples that the job on the owned nodes trains on
+  double samples_per_s = 0;               ///< samples a second of all jobs
   std::optional<double>
       of_two_jobs;     ///< samples per second over those of two jobs on the same nodes. No value: not known
   double days = 0;     ///< days until the last job ends, including the delivery of bought nodes

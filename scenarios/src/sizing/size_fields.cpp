@@ -283,12 +283,12 @@ JsonFields<SizeIsland> size_island_fields() {
   using I = SizeIsland;
   const auto is_good = [](const I& i) { return i.good(); };
   const auto has_type = [](const I& i) { return !i.node.empty(); };
-  const auto is_pair = [](const I& i) { return i.way == IslandWay::two_jobs; };
+  const auto is_pair = [](const I& i) { return i.kind == IslandWay::two_jobs; };
   const char *if_possible = "if the training is possible", *with_type = "unless the owned nodes are alone",
              *if_pair = "of two jobs";
   return JsonFields<I>()
       .value(
-          "way", "", [](auto& i) { return std::string(name_of(i.way)); },
+          "way", "", [](auto& i) { return std::string(name_of(i.kind)); },
           "owned alone, bought alone (owned nodes are left to other work), one job on both, or two jobs: one on each "
           "type, with a model of its own and a part of the samples")
       .value("node", "", &I::node, "type of the nodes beside the owned ones")
@@ -296,7 +296,7 @@ JsonFields<SizeIsland> size_island_fields() {
       .value("nodes", "", &I::nodes, "number of these nodes")
       .when(has_type, with_type)
       .value("bought_nodes", "", &I::bought_nodes, "number of nodes to buy")
-      .value("bought_gpus", "", &I::bought, "number of devices to buy")
+      .value("bought_gpus", "", &I::bought_gpus, "number of devices to buy")
       .value("gpus", "", &I::gpus, "number of devices that train")
       .value("error", "", &I::error, "why there is no such training")
       .when([](const I& i) { return !i.good(); }, "if there is none")

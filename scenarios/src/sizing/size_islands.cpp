@@ -119,10 +119,10 @@ class IslandSearch {
     return found->second;
   }
 
-  SizeIsland island(IslandWay way, const SizeRow& row) const {
+  SizeIsland island(IslandWay kind, const SizeRow& row) const {
     SizeIsland all;
-    all.way = way;
-    if (way != IslandWay::owned_alone) {
+    all.kind = kind;
+    if (kind != IslandWay::owned_alone) {
       all.node = row.node;
       all.nodes = row.nodes;
     }
@@ -143,7 +143,7 @@ class IslandSearch {
     all.cost = payment->cost;
     all.missed = missed_by(answer_, *payment);
     all.bought_nodes = bought_nodes_of(row);
-    all.bought = all.bought_nodes * devices_of_node(row.node);
+    all.bought_gpus = all.bought_nodes * devices_of_node(row.node);
     return all;
   }
 
@@ -154,16 +154,16 @@ class IslandSearch {
   void compare_with(const OwnedNodes& owned, const SizeRow& own_row, const SizeCase& other,
                     std::vector<SizeIsland>& rows) {
     SizeIsland refused;
-    refused.way = IslandWay::one_job;
+    refused.kind = IslandWay::one_job;
     refused.node = other.node.name;
     int most = kMostIslandNodes;
     const std::optional<Site> site = site_beside(question_.site(), owned, question_.catalog());
     if (site)
       if (const auto limit = site_limit(*site, other.node, question_.catalog())) most = std::min(most, limit->nodes);
     most = site ? most / unit_ * unit_ : 0;
-    const int given = given_nodes(owned, other);
-    if (question_.options().gpus > 0 && given <= 0) return;  // the owned nodes have so many devices
-    if (most == 0 || given > most) {
+    const int stated = stated_nodes(owned, other);
+    if (question_.options().gpus > 0 && stated <= 0) return;  // the owned nodes have so many devices
+    if (most == 0 || stated > most) {
       refused.error = fmt::format("the site has room for {} x {} beside the owned nodes", most, other.node.name);
       rows.push_back(refused);
       return;
@@ -171,7 +171,7 @@ class IslandSearch {
     question_.rough_hours(other);  // takes the tokens
     SizeCase both = other;
     both.beside = owned;
-    find(both, first_guess(other, own_row), most, given,
+    find(both, first_guess(other, own_row), most, stated,
          [&](int nodes, bool late_is_enough) { return tried(row_of_both(both, nodes, late_is_enough)); });
     if (const SizeRow* best = best_row(other.node.name, owned.node.name)) {
       const SizeRow row = *best;
@@ -181,13 +181,13 @@ class IslandSearch {
           one_job.of_two_jobs = one_job.samples_per_s / (samples_per_s(own_row) + samples_per_s(alone));
       rows.push_back(one_job);
     }
-    if (own_row.good()) add_two_jobs(own_row, other, most, given, rows);
+    if (own_row.good()) add_two_jobs(own_row, other, most, stated, rows);
   }
 
   static double samples_per_s(const SizeRow& row) { return static_cast<double>(row.batch) / row.step_time; }
 
   /// Returns the number of nodes to buy if the question states that of all devices, else 0.
-  int given_nodes(const OwnedNodes& owned, const SizeCase& other) const {
+  int stated_nodes(const OwnedNodes& owned, const SizeCase& other) const {
     const int missing = question_.options().gpus - owned.nodes * owned.node.gpus;
     if (missing <= 0) return 0;
     const int nodes = (missing + other.node.gpus - 1) / other.node.gpus;
@@ -205,11 +205,11 @@ class IslandSearch {
   }
 
   using Look = std::function<NodesTried(int nodes, bool late_is_enough)>;
-  /// Returns the fewest nodes that meet the deadline, or the given number.
-  int find(const SizeCase& size_case, int guess, int most, int given, const Look& look) const {
-    if (given > 0) {
-      look(given, false);
-      return given;
+  /// Returns the fewest nodes that meet the deadline, or the stated number.
+  int find(const SizeCase& size_case, int guess, int most, int stated, const Look& look) const {
+    if (stated > 0) {
+      look(stated, false);
+      return stated;
     }
     const NodeCounts counts{unit_, most, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, look};
     return find_fewest_nodes(std::min(guess, most), counts).in_time;
@@ -261,7 +261,8 @@ class IslandSearch {
   }
 
   /// Adds the fewest nodes with which two jobs end by the deadline, each with a part of the samples.
-  void add_two_jobs(const SizeRow& own_row, const SizeCase& other, int most, int given, std::vector<SizeIsland>& rows) {
+  void add_two_jobs(const SizeRow& own_row, const SizeCase& other, int most, int stated,
+                    std::vector<SizeIsland>& rows) {
     const auto look = [&](int nodes, bool) {
       const SizeRow& bought = row_alone(other, nodes);
       if (!bought.good()) return NodesTried{};
@@ -269,15 +270,15 @@ class IslandSearch {
       const PartOfTraining first = part_of(own_row, share), second = part_of(bought, 1 - share);
       return NodesTried{true, std::max(first.needed, second.needed) <= answer_.days, first.row.time};
     };
-    const int nodes = find(other, first_guess(other, own_row), most, given, look);
+    const int nodes = find(other, first_guess(other, own_row), most, stated, look);
     if (nodes == 0) return;
-    const SizeRow bought = row_alone(other, nodes);
-    if (!bought.good()) return;
+    const SizeRow bought_row = row_alone(other, nodes);
+    if (!bought_row.good()) return;
     const double own_batch = static_cast<double>(own_row.batch), samples = own_row.samples(),
-                 own_steps = std::round(owned_part(own_row, bought) * own_row.steps),
-                 steps = std::ceil((samples - own_steps * own_batch) / static_cast<double>(bought.batch));
+                 own_steps = std::round(owned_part(own_row, bought_row) * own_row.steps),
+                 steps = std::ceil((samples - own_steps * own_batch) / static_cast<double>(bought_row.batch));
     if (own_steps < 1 || steps < 1) return;
-    const PartOfTraining first = part_of_steps(own_row, own_steps), second = part_of_steps(bought, steps);
+    const PartOfTraining first = part_of_steps(own_row, own_steps), second = part_of_steps(bought_row, steps);
     SizeIsland jobs = island(IslandWay::two_jobs, second.row);
     if (jobs.good()) {
       const double needed = std::max(first.needed, second.needed);
@@ -302,13 +303,13 @@ class IslandWords {
   std::string reason() const {
     const SizeIsland* best = nullptr;
     for (const SizeIsland& row : islands_.rows)
-      if (row.way != IslandWay::two_jobs && row.good() && row.missed.empty() && (!best || is_better(row, *best)))
+      if (row.kind != IslandWay::two_jobs && row.good() && row.missed.empty() && (!best || is_better(row, *best)))
         best = &row;
     std::vector<std::string> all{best ? winner(*best) : "No way to train one model on them meets all conditions"};
-    for (const IslandWay way : {IslandWay::owned_alone, IslandWay::bought_alone, IslandWay::one_job})
-      if (const SizeIsland* other = best_of(way); other && (!best || best->way != way))
+    for (const IslandWay kind : {IslandWay::owned_alone, IslandWay::bought_alone, IslandWay::one_job})
+      if (const SizeIsland* other = best_of(kind); other && (!best || best->kind != kind))
         all.push_back(compared(*other, best));
-    const SizeIsland* one_job = best && best->way == IslandWay::one_job ? best : best_of(IslandWay::one_job);
+    const SizeIsland* one_job = best && best->kind == IslandWay::one_job ? best : best_of(IslandWay::one_job);
     if (one_job && one_job->of_two_jobs)
       all.push_back(fmt::format("in one job the nodes train on {:.4g} samples/s, {} {} than in a job on each type",
                                 one_job->samples_per_s, percent_of(std::abs(*one_job->of_two_jobs - 1)),
@@ -326,14 +327,14 @@ class IslandWords {
   }
 
   /// Returns the best row of a way: one that meets all conditions, else the fastest. Null: the way has no training.
-  const SizeIsland* best_of(IslandWay way) const {
+  const SizeIsland* best_of(IslandWay kind) const {
     const SizeIsland* best = nullptr;
     const auto rank = [](const SizeIsland& row) {
       const bool meets = row.missed.empty();
       return std::tuple(!meets, meets ? row.cost : row.days);
     };
     for (const SizeIsland& row : islands_.rows)
-      if (row.way == way && row.good() && (!best || rank(row) < rank(*best))) best = &row;
+      if (row.kind == kind && row.good() && (!best || rank(row) < rank(*best))) best = &row;
     return best;
   }
 
@@ -342,10 +343,10 @@ class IslandWords {
   std::string money(double amount) const { return money_words(amount, answer_.currency); }
 
   std::string winner(const SizeIsland& row) const {
-    if (row.way == IslandWay::owned_alone)
+    if (row.kind == IslandWay::owned_alone)
       return fmt::format("the {} that are owned meet all conditions alone: {}, and nothing is bought", owned_words(),
                          days_words(row.days));
-    if (row.way == IslandWay::bought_alone)
+    if (row.kind == IslandWay::bought_alone)
       return fmt::format("{} alone cost least for one model: {} and {}; the {} that are owned are left to other work",
                          bought_words(row), money(row.cost), days_words(row.days), owned_words());
     return fmt::format("one job on {} beside the {} that are owned costs least for one model: {} and {}",
@@ -360,16 +361,17 @@ class IslandWords {
   }
 
   std::string compared(const SizeIsland& row, const SizeIsland* best) const {
-    const std::string name = row.way == IslandWay::owned_alone ? "the owned nodes alone"
-                             : row.way == IslandWay::bought_alone
+    const std::string name = row.kind == IslandWay::owned_alone ? "the owned nodes alone"
+                             : row.kind == IslandWay::bought_alone
                                  ? bought_words(row) + " alone"
                                  : "one job on " + bought_words(row) + " and the owned nodes";
     const std::string days = days_words(row.days);
     if (!row.missed.empty())
-      return fmt::format("{} {} the {}: {}{}", name, row.way == IslandWay::one_job ? "misses" : "miss", row.missed,
+      return fmt::format("{} {} the {}: {}{}", name, row.kind == IslandWay::one_job ? "misses" : "miss", row.missed,
                          days, row.cost > 0 ? " and " + money(row.cost) : "");
-    return fmt::format("{} {} {}{}, and {} {}", name, row.way == IslandWay::one_job ? "costs" : "cost", money(row.cost),
-                       difference(row.cost, best), row.way == IslandWay::one_job ? "takes" : "take", days);
+    return fmt::format("{} {} {}{}, and {} {}", name, row.kind == IslandWay::one_job ? "costs" : "cost",
+                       money(row.cost), difference(row.cost, best), row.kind == IslandWay::one_job ? "takes" : "take",
+                       days);
   }
 
   std::string two_models(const SizeIsland& row, const SizeIsland* best) const {
@@ -382,9 +384,9 @@ class IslandWords {
 
 }  // namespace
 
-const char* name_of(IslandWay way) {
+const char* name_of(IslandWay kind) {
   constexpr const char* names[] = {"owned alone", "bought alone", "one job", "two jobs"};
-  return names[static_cast<std::size_t>(way)];
+  return names[static_cast<std::size_t>(kind)];
 }
 
 void search_islands(SizeAnswer& answer, SizeQuestion& question, const std::vector<SizeCase>& cases,
@@ -404,7 +406,7 @@ const SizeIsland* best_shared_job(const SizeAnswer& answer) {
   const auto rank = [](const SizeIsland& row) { return std::tuple(!row.missed.empty(), row.cost, row.days); };
   for (const SizeIslands& islands : answer.islands)
     for (const SizeIsland& row : islands.rows)
-      if (row.way == IslandWay::one_job && row.good() && (!best || rank(row) < rank(*best))) best = &row;
+      if (row.kind == IslandWay::one_job && row.good() && (!best || rank(row) < rank(*best))) best = &row;
   return best;
 }
 

@@ -41,15 +41,15 @@ std::vector<int> split_candidates(const Scenario& s) {
   return candidates;
 }
 
-PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTrainingResult* own) {
+PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTrainingResult* own_loop) {
   const PostTrainingChoice& choice = *s.post_training;
   const int gpus = choice.generators.node.gpus;
   PostTrainingSplit split{.nodes = nodes,
                           .generation_gpus = nodes * gpus,
                           .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
   try {
-    const PostTrainingResult r = own && nodes == choice.nodes
-                                     ? *own
+    const PostTrainingResult r = own_loop && nodes == choice.nodes
+                                     ? *own_loop
                                      : *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
     split.step_time = r.step_time;
     split.generation = r.generation;
@@ -90,7 +90,7 @@ SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<Pat
 
 }  // namespace
 
-std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const PostTrainingResult* own) {
+std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const PostTrainingResult* own_loop) {
   if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
   const std::vector<int> candidates = split_candidates(s);
   const int candidate_count = static_cast<int>(candidates.size()), count = std::min(candidate_count, kMostSplits);
@@ -100,7 +100,7 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const Pos
         std::clamp(i * (candidate_count + 1) / (count + 1), 1, candidate_count) - 1)]);
   const std::vector<int> all(numbers.begin(), numbers.end());
   std::vector<PostTrainingSplit> splits = all_in_parallel(
-      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i], own); },
+      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i], own_loop); },
       [](std::size_t, const PostTrainingSplit&) {});
   sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;

@@ -14,8 +14,8 @@ inline constexpr int kMostSplits = 8;
 
 /// Simulates the loop with other numbers of nodes that generate, each with as many data ranks as its other nodes have
 /// GPUs for. The scenario's own split is among them. Returns the fastest first, splits that are impossible last. Empty:
-/// all GPUs do both, or there is only one split. `own`: the loop with the scenario's own split, null: not simulated yet.
-std::vector<PostTrainingSplit> post_training_splits(const Scenario&, const PostTrainingResult* own = nullptr);
+/// all GPUs do both, or there is only one split. `own_loop`: the loop with the scenario's own split, null: not simulated yet.
+std::vector<PostTrainingSplit> post_training_splits(const Scenario&, const PostTrainingResult* own_loop = nullptr);
 
 /// Parts of the answer besides the step. By default there are none.
 struct AnswerOptions {
