@@ -273,7 +273,25 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"mlperf-v6-deepseek-v3-gb300", 0.039},
                                              {"mlperf-v6-gpt-oss-20b-gb300", 0.174},
                                              {"mlperf-5-amd-8b", 0.037},
-                                             {"mlperf-5-amd-lora", 0.072}};
+                                             {"mlperf-5-amd-lora", 0.072},
+                                             {"titan-70B", 0.090},
+                                             {"titan-405B-512", 0.077},
+                                             {"titan-405B-128", 0.172},
+                                             {"titan-8B-h200", 0.013},
+                                             {"titan-llama3-a100", 0.029},
+                                             {"dgxc-h100-nemotron-15b", 0.025},
+                                             {"dgxc-h100-nemotron4-340b", 0.059},
+                                             {"dgxc-h100-grok-1", 0.089},
+                                             {"dgxc-gb200-grok-1", 0.192},
+                                             {"dgxc-h100-maxtext-70b", 0.047},
+                                             {"automodel-lora", 0.030},
+                                             {"automodel-llama-70b", 0.102},
+                                             {"automodel-experts", 0.155},
+                                             {"maxtext-v5p", 0.121},
+                                             {"maxtext-v5p-405b", 0.215},
+                                             {"maxtext-v6e-dense", 0.046},
+                                             {"maxtext-7x-405b", 0.071},
+                                             {"neuronx-llama", 0.388}};
   std::size_t found = 0;
   const json sets = parse_json(answer.out).at("sets");
   for (const json& set : sets)
