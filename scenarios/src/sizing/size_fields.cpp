@@ -318,7 +318,7 @@ JsonFields<SizeIsland> size_island_fields() {
       .when(is_good, if_possible)
       .value("missed", "", &I::missed, "conditions that it misses: deadline, budget, or both; empty: none")
       .when(is_good, if_possible)
-      .value("scenarios", "", &I::scenarios, "its jobs as `run` takes them, that of the owned nodes first")
+      .value("scenarios", "", &I::scenarios, "scenarios of the jobs, which `run` takes, beginning with the owned nodes")
       .when(is_good, if_possible);
 }
 
