@@ -120,11 +120,6 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
                                   core.tflops_per_gpu)) &&
                  Contains(fmt::format("TFLOP/s, a step of {:.2f} s, are of Meta's own software", own * rates)) &&
                  Contains(fmt::format("`--set software=meta-llama3` takes {:.2f} s", own)));
-  const std::string words = fmt::format("off by {:.1f} points of MFU on average", mean);
-  int stated = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(root / "scenarios/tasks"))
-    if (file.is_regular_file() && file_text(file.path()).find(words) != std::string::npos) ++stated;
-  CHECK(stated == 3);  // tasks
   CHECK_THAT(page, Contains(fmt::format("as its paper describes it) | {:+.1f} and {:+.1f} |",
                                         error("llama31-405b-131k-16384"), error("llama31-405b-8k-16384"))));
   for (const auto& [row, id] : {std::pair{"Llama 3.1 405B on 8,192 GPUs", "llama31-405b-8k-8192"},
