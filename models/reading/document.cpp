@@ -109,19 +109,19 @@ class Builder final : public YAML::EventHandler {
     int before = number - 1;
     while (before >= 0 && line(before).empty()) --before;
     if (before < 0) return;
-    const std::string_view above = line(before), indented = line(number);
+    const std::string_view above = line(before), fault = line(number);
     const std::size_t indent = above.find_first_not_of(' ');
     const std::string_view words = above.substr(indent);
-    const auto place_in_line = [this](int row, std::size_t column) {
+    const auto place_in = [this](int row, std::size_t column) {
       return Place{file_, row + 1, static_cast<int>(column) + 1};
     };
     const bool plain = words.find_first_of("\"'{}[],") == std::string_view::npos && !words.starts_with("- ");
     if (const std::size_t colon = words.find(':'); plain && colon == std::string_view::npos)
-      fail(place_in_line(before, above.size()), fmt::format("\":\" expected after \"{}\"", words));
+      fail(place_in(before, above.size()), fmt::format("\":\" expected after \"{}\"", words));
     else if (plain && words.find(": ") == std::string_view::npos && colon + 1 < words.size())
-      fail(place_in_line(before, indent + colon + 1), "a space is missing after \":\"");
-    else if (words.find(": ") != std::string_view::npos && indented.find_first_not_of(' ') > indent)
-      fail(place_in_line(number, indented.find_first_not_of(' ')),
+      fail(place_in(before, indent + colon + 1), "a space is missing after \":\"");
+    else if (!fault.empty() && words.find(": ") != std::string_view::npos && fault.find_first_not_of(' ') > indent)
+      fail(place_in(number, fault.find_first_not_of(' ')),
            fmt::format("indented deeper than line {}, which has a value already", before + 1));
   }
 

@@ -250,7 +250,7 @@ TEST_CASE("zero-bubble schedules have the bubbles and memory of Qi et al.", "[pi
       for (const StageRun& stage : zb_2p.stages) {
         CHECK(stage.peak == std::min(m, 2 * p - 1));
         if (m >= 2 * p - 1) CHECK(stage.last - stage.first == stage.busy);
-        CHECK(zb_2p.end - stage.busy >= p - 1);  // a step by itself, as the list of schedules says
+        CHECK(zb_2p.end - stage.busy >= p - 1);  // a step by itself waits for the first forward passes
       }
     }
 }

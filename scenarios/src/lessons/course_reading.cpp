@@ -106,7 +106,7 @@ std::vector<FoundWord> words_in(const std::string& text, const std::vector<Gloss
       const bool taken =
           std::ranges::any_of(found, [&](const FoundWord& f) { return match < f.begin + f.length && f.begin < end; });
       const bool elsewhere = std::ranges::any_of(
-          word->not_in, [&, position = match](const std::string& phrase) { return lies_in(plain, phrase, position); });
+          word->not_in, [&, begin = match](const std::string& phrase) { return lies_in(plain, phrase, begin); });
       if (taken || elsewhere || (match > 0 && letter(plain, match - 1)) || letter(plain, end)) continue;
       found.push_back({match, end - match, word});
       break;
