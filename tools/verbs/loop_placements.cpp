@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
@@ -33,9 +34,11 @@ void write_scenario(const std::string& file, const std::string& remark, const No
   Node written = document;
   std::error_code ignored;
   // A price file that was named in this folder is found from any other one.
-  if (const Node* prices = document.find("prices");
-      prices && prices->kind == Node::Kind::scalar && std::filesystem::is_regular_file(prices->scalar, ignored))
-    set_field(written, "prices", "\"" + std::filesystem::absolute(prices->scalar).lexically_normal().string() + "\"");
+  const Node* prices = document.find("prices");
+  for (const auto& [path, name] : {std::pair<const char*, const Node*>{"prices", prices},
+                                   {"prices.base", prices ? prices->find("base") : nullptr}})
+    if (name && name->kind == Node::Kind::scalar && std::filesystem::is_regular_file(name->scalar, ignored))
+      set_field(written, path, "\"" + std::filesystem::absolute(name->scalar).lexically_normal().string() + "\"");
   const std::string text = "# " + remark + ".\n" + yaml_text(written);
   if (file != "-") {
     try {

@@ -310,10 +310,11 @@ void write_shared_job(const std::string& file, const std::string& name, const Si
     throw UserError(
         "--write-beside: there is no job on owned and bought nodes; expected purchase.owned in the prices, and a type "
         "to buy that trains in one job with them");
-  write_atomically(file, fmt::format("# {}: the cheapest job on owned and bought nodes by `trainyard size`, {} x {} "
-                                     "beside those that are owned.\n",
-                                     name, job->nodes, job->node) +
-                             job->scenarios.front());
+  write_scenario(file,
+                 fmt::format("{}: the cheapest job on owned and bought nodes by `trainyard size`, {} x {} beside those "
+                             "that are owned",
+                             name, job->nodes, job->node),
+                 parse_document(job->scenarios.front(), file));
 }
 
 std::string size_answer(const VerbQuestion& question) {
