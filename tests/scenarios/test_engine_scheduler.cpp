@@ -172,9 +172,10 @@ TEST_CASE("an engine that reserves whole answers never takes a cache back, and r
 TEST_CASE("TensorRT-LLM takes its share of the memory that weights leave, and is named as unmeasured",
           "[post-training]") {
   const Overrides trtllm{{"post_training.generation.engine", "trtllm"}};
-  Overrides whole = trtllm;
-  whole.emplace_back("post_training.generation.memory_share", "1");
-  const PostTrainingResult::EngineMemory part = simulated_loop(trtllm).memory, all = simulated_loop(whole).memory;
+  Overrides whole_answers = trtllm;
+  whole_answers.emplace_back("post_training.generation.memory_share", "1");
+  const PostTrainingResult::EngineMemory part = simulated_loop(trtllm).memory,
+                                         all = simulated_loop(whole_answers).memory;
   CHECK(part.cache.value == Approx(0.6 * all.cache.value));
   CHECK(part.weights + part.reserved + part.cache == part.capacity);
   CHECK(all.capacity.value == Approx(loop_scenario().cluster.node.gpu.usable_memory().value));

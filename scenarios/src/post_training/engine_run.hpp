@@ -108,7 +108,7 @@ class EngineClock {
     double steps = 0;
     DecodeTime step;
     double prompt_tokens = 0;
-    Seconds prefill;  // what the step takes longer for them
+    Seconds prefill;  // time that the tokens of prompts add to the step
     bool exists = false;
   };
 
