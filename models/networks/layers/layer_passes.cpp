@@ -124,9 +124,13 @@ void LayerBuilder::exchange_gradients() {
 void LayerBuilder::share_out_launches() {
   if (launches_ == 0) return;
   std::vector<KernelCall*> kernels;
+  double launches = launches_;
   for (Operator& op : operators_)
-    for (KernelCall& kernel : op.forward) kernels.push_back(&kernel);
-  spread_launches(kernels, launches_);
+    for (KernelCall& kernel : op.forward) {
+      kernels.push_back(&kernel);
+      launches += kernel.work.launches - 1;
+    }
+  spread_launches(kernels, launches);
 }
 
 void LayerBuilder::recompute_core() {

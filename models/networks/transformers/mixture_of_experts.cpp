@@ -110,20 +110,24 @@ void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string&
 /// weights of the rows are applied in the activation (Megatron-Core, moe/experts.py, TEGroupedMLP._apply_bias). The weights
 /// are in fp32, so the products and sums are too. Forward: products, sums, their concatenation over the experts, a cast.
 /// Backward: the same casts, a concatenation, and the products of the gradient with weights and biases. The kernel of the
-/// bias's gradient belongs to the linear layer.
+/// bias's gradient belongs to the linear layer. The host launches products and sums for each expert of the rank: two
+/// kernels forward, and backward two products, each with its sum.
 void add_weighted_bias(LayerBuilder& b, const TransformerLayout& l) {
   if (!l.config.mlp_bias || !l.options.weighted_expert_activation || !l.options.experts_in_turn) return;
   const Bytes output = b.row_bytes(l.expert_rows_width());
   const Bytes wide = element_size(Precision::fp32) * (b.rows() * l.expert_rows_width());
-  const auto kernel = [&](const char* name, Bytes moved) {
-    return elementwise(std::string("experts.bias.") + name, moved, l.precision);
+  const double experts = static_cast<double>(l.config.experts.count / l.sharding().expert);
+  const auto kernel = [&](const char* name, Bytes moved, double launches = 1) {
+    KernelCall call = elementwise(std::string("experts.bias.") + name, moved, l.precision);
+    spread_launches({&call}, launches);
+    return call;
   };
   Operator op;
-  op.forward = {kernel("weigh", wide), kernel("add", output + wide * 2), kernel("concat", wide * 2),
+  op.forward = {kernel("weigh", wide, experts), kernel("add", output + wide * 2, experts), kernel("concat", wide * 2),
                 kernel("cast", wide + output)};
   op.backward = {{kernel("cast.backward", output + wide), {}},
                  {kernel("add.backward", wide + output * 3), {}},
-                 {kernel("weigh.backward", wide * 5), {}}};
+                 {kernel("weigh.backward", wide * 5, 4 * experts), {}}};
   op.forward_live = output + wide * 2;
   op.backward_live = wide * 2;
   b.add(std::move(op));
