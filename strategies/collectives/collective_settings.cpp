@@ -80,7 +80,7 @@ const CollectiveSettings& GroupPlace::plain() {
   return settings;
 }
 
-void CollectiveSettings::place(const std::vector<int>& node_of_rank) {
+void CollectiveSettings::place(const std::vector<int>& node_of_rank, bool in_order) {
   std::vector<int> runs;  // lengths of the runs of consecutive ranks on one node
   for (std::size_t i = 0; i < node_of_rank.size(); ++i)
     if (i > 0 && node_of_rank[i] == node_of_rank[i - 1])
@@ -91,6 +91,8 @@ void CollectiveSettings::place(const std::vector<int>& node_of_rank) {
   per_node = runs.size() == 1 ? 0 : std::reduce(runs.begin(), runs.end(), 0, std::gcd<int, int>);
   node_sizes = even ? std::vector<int>{} : std::move(runs);
   if (model) model = model->model_for(node_of_rank);
+  if (per_node != 0 || !in_order || (!rings.empty() && rings.front().order.member.size() != node_of_rank.size()))
+    rings.clear();
 }
 
 NodeSpread CollectiveSettings::spread(int ranks) const {

@@ -124,8 +124,9 @@ struct CollectiveSettings {
   double slowdown = 1;                           ///< factor on the model's time
   std::shared_ptr<const ModelledFlow> flow;      ///< edges of the fidelity `modelled` (see modelled_flow)
 
-  /// Sets the distribution over nodes from the node of each rank, and replaces `model` by the one for these nodes.
-  void place(const std::vector<int>& node_of_rank);
+  /// Sets the distribution over nodes from the node of each rank, and replaces `model` by the one for these nodes. Keeps
+  /// the rings of a node only if the ranks are all GPUs of one; `in_order`: they are numbered as its GPUs are.
+  void place(const std::vector<int>& node_of_rank, bool in_order = true);
 
   /// Returns the bytes that a member sends to another one, relative to those to or from the fullest member.
   double load_between(int from, int to) const { return loads.empty() ? 1 : loads[returns ? from : to]; }

@@ -18,7 +18,8 @@ std::vector<int> nodes_of(const std::vector<int>& members, const std::vector<int
 /// True if collectives of the two groups take the same time.
 bool alike(const LaneGroup& a, const LaneGroup& b) {
   return a.members.size() == b.members.size() && a.settings.per_node == b.settings.per_node &&
-         a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model;
+         a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model &&
+         a.settings.rings.size() == b.settings.rings.size();
 }
 
 /// Returns the ranks that hold the same share of states as `rank`: one in each ZeRO group.
@@ -129,8 +130,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
       lanes.of_rank[group.members[i]] = static_cast<int>(lanes.groups.size());
       lanes.index_of_rank[group.members[i]] = static_cast<int>(i);
     }
-    group.settings.place(nodes_of(group.members, node_of_rank));
-    if (static_cast<int>(group.members.size()) != plan.ranks()) group.settings.rings.clear();
+    group.settings.place(nodes_of(group.members, node_of_rank), std::ranges::is_sorted(group.members));
     if (settings.fidelity == Fidelity::modelled)
       group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));
     const auto kind = std::find_if(first_of_kind.begin(), first_of_kind.end(),

@@ -124,13 +124,9 @@ void LayerBuilder::exchange_gradients() {
 void LayerBuilder::share_out_launches() {
   if (launches_ == 0) return;
   std::vector<KernelCall*> kernels;
-  double launches = launches_;
   for (Operator& op : operators_)
-    for (KernelCall& kernel : op.forward) {
-      kernels.push_back(&kernel);
-      launches += kernel.work.launches - 1;
-    }
-  spread_launches(kernels, launches);
+    for (KernelCall& kernel : op.forward) kernels.push_back(&kernel);
+  spread_launches(kernels, launches_);
 }
 
 void LayerBuilder::recompute_core() {

@@ -106,6 +106,11 @@ void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string&
   b.add(std::move(op));
 }
 
+/// True if eager kernels add the biases of experts one expert after another (see add_weighted_bias).
+bool weighs_biases(const TransformerLayout& l) {
+  return l.config.mlp_bias && l.options.weighted_expert_activation && l.options.experts_in_turn;
+}
+
 /// Adds the biases of the experts' outputs, each times the router's weight of its row, as eager kernels do it if the
 /// weights of the rows are applied in the activation (Megatron-Core, moe/experts.py, TEGroupedMLP._apply_bias). The weights
 /// are in fp32, so the products and sums are too. Forward: products, sums, their concatenation over the experts, a cast.
@@ -113,7 +118,7 @@ void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string&
 /// bias's gradient belongs to the linear layer. The host launches products and sums for each expert of the rank: two
 /// kernels forward, and backward two products, each with its sum.
 void add_weighted_bias(LayerBuilder& b, const TransformerLayout& l) {
-  if (!l.config.mlp_bias || !l.options.weighted_expert_activation || !l.options.experts_in_turn) return;
+  if (!weighs_biases(l)) return;
   const Bytes output = b.row_bytes(l.expert_rows_width());
   const Bytes wide = element_size(Precision::fp32) * (b.rows() * l.expert_rows_width());
   const double experts = static_cast<double>(l.config.experts.count / l.sharding().expert);
@@ -247,9 +252,10 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_region(RecomputedPart::moe);
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
-  const double launches = l.options.expert_layer_launches;
+  const double launches = l.options.expert_layer_launches,
+               an_expert = l.options.expert_launches + (weighs_biases(l) ? 2 : 0);
   if (launches > 0 && l.products().is_used && l.sharding().expert_capacity == 0)
-    b.set_launches(launches + l.options.expert_launches * static_cast<double>(e.count / l.sharding().expert));
+    b.set_launches(launches + an_expert * static_cast<double>(e.count / l.sharding().expert));
   if (e.latent_size > 0)
     b.linear({.name = "latent_down", .in = l.hidden(), .out = l.expert_rows_width(), .keeps_input = false});
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {

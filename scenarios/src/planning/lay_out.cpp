@@ -246,6 +246,7 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                             Operation::all_to_all, Operation::send_recv})
     others[o] = &default_collective(o);
+  place_on(others.settings, s.cluster, s.cluster.node.gpus);
   others.settings.fidelity = s.plan.fidelity;
   const bool modelled =
       gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;

@@ -61,7 +61,7 @@ void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int rank
     return;
   }
   settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
-  if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  if (ranks != cluster.node.gpus || ranks < 2) return;
   try {
     settings.rings = node_rings(cluster.node);
   } catch (const UserError&) {  // no such links, or no ring: algorithms that need rings throw then
