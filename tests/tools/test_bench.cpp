@@ -1,4 +1,6 @@
 // `trainyard bench` prints the table of nccl-tests.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
@@ -159,6 +161,45 @@ TEST_CASE("channels that use one pair of ranks do not mix their messages", "[ben
       shell.rows("all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking --algorithm ring --channels 8 -b 8M -e 8M");
   CHECK(j["rows"][0]["wrong"] == 0);
   CHECK(j["rows"][0]["channels"] == 8);
+}
+
+TEST_CASE("the links of a node carry a collective of all its GPUs as fast in a cluster of two nodes", "[bench]") {
+  const BenchShell shell;
+  for (const std::string node : {"dgx-1v", "gh200-4x", "mi300x-8x", "trn1.32xlarge", "frontier", "dgx-h100"}) {
+    INFO(node);
+    const std::string words = "all_gather --on " + node + " -b 64M -e 64M --no-check";
+    const json alone = shell.rows(words);
+    const int gpus = alone["ranks"];
+    const std::string two = words + " --nodes 2 --fabric nonblocking";
+    const json first = shell.rows(fmt::format("{} --gpus {}", two, gpus)),
+               second = shell.rows(fmt::format("{} --groups {}-{}", two, gpus, 2 * gpus - 1));
+    for (const json& rows : {first, second}) {
+      CHECK(rows["rows"][0]["time_us"].get<double>() == Approx(alone["rows"][0]["time_us"].get<double>()));
+      CHECK(rows["rows"][0]["channels"] == alone["rows"][0]["channels"]);
+    }
+  }
+  // Half of the GPUs of each node: the links of one node make no ring of them.
+  const json halves =
+      shell.rows("all_gather --on dgx-1v --nodes 2 --fabric nonblocking --groups 0-3+8-11 -b 64M -e 64M");
+  CHECK(halves["rows"][0]["channels"] == 4);
+}
+
+TEST_CASE("a step exchanges over the links of a node as fast as bench, in one node and in two", "[bench]") {
+  const BenchShell shell;
+  shell.write("step.yaml",
+              "cluster: {nodes: 1, node: trn1.32xlarge, fabric: nonblocking}\nmodel: gpt2-medium\nsoftware: neuronx\n"
+              "plan: {tensor_parallel: 16, micro_batch_size: 1, global_batch_size: 1, precision: bf16}\n");
+  const auto exposed = [&](const std::string& words) {
+    const TopoAnswer answer = shell.trainyard("run step.yaml --no-what-if --json - " + words);
+    REQUIRE(answer.exit == 0);
+    const json parts = trainyard::parse_json(answer.out)["breakdown_s"]["exposed_communication"];
+    return parts["tensor parallel"].get<double>();
+  };
+  // 24 blocks with two sums of 1,024 tokens of 1,024 elements in each pass.
+  const json sum = shell.rows("all_reduce --on trn1.32xlarge -b 2M -e 2M --no-check")["rows"][0];
+  const double alone = exposed("");
+  CHECK(alone == Approx(24 * 4 * sum["time_us"].get<double>() * 1e-6).epsilon(0.05));
+  CHECK(exposed("--set cluster.nodes=2 --set plan.global_batch_size=2") < alone);  // a part is beside the gradients
 }
 
 TEST_CASE("bench names NCCL's algorithm and counts its channels", "[bench]") {

@@ -236,9 +236,9 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   }
   CHECK(families.size() == 32);
   // The figures of the manual (validation.md).
-  CHECK(left_out == Approx(0.050).margin(0.0006));
-  CHECK(before == Approx(0.043).margin(0.0006));
-  CHECK(after == Approx(0.039).margin(0.0006));
+  CHECK(left_out == Approx(0.052).margin(0.0006));
+  CHECK(before == Approx(0.044).margin(0.0006));
+  CHECK(after == Approx(0.040).margin(0.0006));
 }
 
 TEST_CASE("the errors of runs outside the fit are those of the manual", "[validate-training][.deep]") {
@@ -247,21 +247,21 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   CHECK(answer.exit == 0);
   const std::map<std::string, double> errors{{"bridge-deepseek-v3-26.08", 0.053},
                                              {"bridge-gpt-oss-120b-bf16", 0.159},
-                                             {"bridge-gpt-oss-120b", 0.094},
+                                             {"bridge-gpt-oss-120b", 0.089},
                                              {"bridge-kimi-k2", 0.040},
                                              {"bridge-llama3.1-405b", 0.030},
                                              {"bridge-llama-fsdp", 0.067},
                                              {"bridge-nemotron-3-nano-26.08", 0.006},
                                              {"bridge-qwen3-235b-racks", 0.094},
                                              {"bridge-qwen3-30b-26.08", 0.099},
-                                             {"mlperf-v6-deepseek-v3", 0.224},
-                                             {"mlperf-v6-gpt-oss-20b-h100", 0.242},
+                                             {"mlperf-v6-deepseek-v3", 0.191},
+                                             {"mlperf-v6-gpt-oss-20b-h100", 0.211},
                                              {"mlperf-v6-gpt-oss-20b", 0.224},
                                              {"dgxc-gb200-llama3.1-405b", 0.096},
                                              {"dgxc-h100-llama3.1-405b", 0.017},
-                                             {"mlperf-v6-lora-gh200", 0.076},
-                                             {"maxtext-v5e-slices", 0.063},
-                                             {"maxtext-v5e-128b", 0.052},
+                                             {"mlperf-v6-lora-gh200", 0.118},
+                                             {"maxtext-v5e-slices", 0.053},
+                                             {"maxtext-v5e-128b", 0.058},
                                              {"dgxc-gb200-nemotron4-340b", 0.039},
                                              {"mlperf-5-405b", 0.028},
                                              {"mlperf-5.1-lora", 0.041},
@@ -272,26 +272,26 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"mlperf-5.1-8b-nvfp4", 0.099},
                                              {"mlperf-v6-deepseek-v3-gb300", 0.039},
                                              {"mlperf-v6-gpt-oss-20b-gb300", 0.174},
-                                             {"mlperf-5-amd-8b", 0.037},
+                                             {"mlperf-5-amd-8b", 0.025},
                                              {"mlperf-5-amd-lora", 0.072},
-                                             {"titan-70B", 0.090},
-                                             {"titan-405B-512", 0.077},
-                                             {"titan-405B-128", 0.172},
-                                             {"titan-8B-h200", 0.013},
-                                             {"titan-llama3-a100", 0.029},
+                                             {"titan-70B", 0.032},
+                                             {"titan-405B-512", 0.079},
+                                             {"titan-405B-128", 0.120},
+                                             {"titan-8B-h200", 0.007},
+                                             {"titan-llama3-a100", 0.030},
                                              {"dgxc-h100-nemotron-15b", 0.025},
                                              {"dgxc-h100-nemotron4-340b", 0.059},
                                              {"dgxc-h100-grok-1", 0.089},
                                              {"dgxc-gb200-grok-1", 0.192},
                                              {"dgxc-h100-maxtext-70b", 0.047},
-                                             {"automodel-lora", 0.030},
-                                             {"automodel-llama-70b", 0.102},
+                                             {"automodel-lora", 0.025},
+                                             {"automodel-llama-70b", 0.081},
                                              {"automodel-experts", 0.155},
-                                             {"maxtext-v5p", 0.121},
-                                             {"maxtext-v5p-405b", 0.215},
+                                             {"maxtext-v5p", 0.049},
+                                             {"maxtext-v5p-405b", 0.104},
                                              {"maxtext-v6e-dense", 0.046},
                                              {"maxtext-7x-405b", 0.071},
-                                             {"neuronx-llama", 0.388}};
+                                             {"neuronx-llama", 0.127}};
   std::size_t found = 0;
   const json sets = parse_json(answer.out).at("sets");
   for (const json& set : sets)
