@@ -29,8 +29,8 @@ constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
 // Fewest steps before a search decides anything, if steps differ from each other: the interval of fewer may be small by
 // accident. If workers are not in step, a step has many observations, so fewer steps are enough.
 constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
-// Most operations of warm-up steps: some ten seconds.
-constexpr double kMostWarmOperations = 4e6;
+// Most operations of warm-up steps, and of a period of stragglers: some ten seconds.
+constexpr double kMostWarmOperations = 4e6, kMostPeriodicOperations = 4e6;
 // MSER-5 (White 1997) finds the end of the warm-up from batch means. A batch has kObservations observations, and it
 // needs at least kFewestBatches batches.
 constexpr int kObservations = 5, kFewestBatches = 10;
@@ -55,8 +55,7 @@ bool is_random(const Straggler& s) {
 
 bool has_random_stragglers(const SlowParts& slow) { return std::ranges::any_of(slow.stragglers, is_random); }
 
-std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
-  const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
+std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan, double operations) {
   const double most =
       std::min({operations / operations_of_step(s, plan).all, steps_of_the_clock(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
@@ -67,7 +66,7 @@ std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
   const std::int64_t turns = s.plan.mechanism->rhythm().turns;
   if (common_period(s.slow) == 1) return turns;
   const std::int64_t both = std::lcm(turns, common_period(s.slow));
-  return both <= affordable_steps(s, plan) ? both : turns;
+  return both <= affordable_steps(s, plan, kMostPeriodicOperations) ? both : turns;
 }
 
 /// Returns the number of steps, or the most steps of a search.
@@ -79,7 +78,9 @@ int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
                unit = rhythm.turns;
   if (!s.prescribed_step.exists()) {
     unit = unit_of(s, plan);
-    if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
+    const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
+    if (differ || unit % common_period(s.slow) != 0)
+      steps = std::max(steps, affordable_steps(s, plan, operations));
   }
   return static_cast<int>((steps + unit - 1) / unit * unit);
 }
