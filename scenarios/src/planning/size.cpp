@@ -29,8 +29,8 @@ constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
 // Fewest steps before a search decides anything, if steps differ from each other: the interval of fewer may be small by
 // accident. If workers are not in step, a step has many observations, so fewer steps are enough.
 constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
-// Most operations of warm-up steps, and of a period of stragglers: some ten seconds.
-constexpr double kMostWarmOperations = 4e6, kMostPeriodicOperations = 4e6;
+// Most operations of warm-up steps, and of a period of stragglers: some ten seconds of steps that are alike.
+constexpr double kMostWarmOperations = 4e6, kMostPeriodicOperations = 3e7;
 // MSER-5 (White 1997) finds the end of the warm-up from batch means. A batch has kObservations observations, and it
 // needs at least kFewestBatches batches.
 constexpr int kObservations = 5, kFewestBatches = 10;
@@ -78,9 +78,12 @@ int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
                unit = rhythm.turns;
   if (!s.prescribed_step.exists()) {
     unit = unit_of(s, plan);
+    if (unit % common_period(s.slow) != 0)
+      throw UserError(fmt::format("plan.steps: stragglers repeat every {} steps, which are too many to simulate unasked; "
+                                  "state plan.steps, a multiple of it if the mean is to be that of the period",
+                                  common_period(s.slow)));
     const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
-    if (differ || unit % common_period(s.slow) != 0)
-      steps = std::max(steps, affordable_steps(s, plan, operations));
+    if (differ) steps = std::max(steps, affordable_steps(s, plan, operations));
   }
   return static_cast<int>((steps + unit - 1) / unit * unit);
 }
