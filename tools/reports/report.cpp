@@ -274,7 +274,7 @@ std::string input(const Scenario& s, const Result& r) {
                                  percent(r.input->storage_busy, 0));
   if (supply.cache.value > 0) text += fmt::format(" · {} from the hosts' cache", percent(r.input->from_cache, 0));
   if (supply.workers > 0)
-    text += fmt::format(" · {} workers a node{}, busy {}", supply.workers,
+    text += fmt::format(" · {} a node{}, busy {}", counted_noun(supply.workers, "worker"),
                         supply.cores > 0 && supply.workers > supply.cores
                             ? fmt::format(" share {} cores (more decode no faster)", supply.cores)
                             : "",

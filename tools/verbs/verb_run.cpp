@@ -53,12 +53,13 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
     print(fmt::format("nothing is folded{}: {}\n", check.full_pods.empty() ? "" : " otherwise", check.unfolded_reason));
     return check.full_pods.empty() || check.good() ? kGood : kFailsLimit;
   }
-  print(fmt::format("{} ranks in {} classes: {} operations compared, largest difference {:.1e}\n", check.ranks,
-                    check.classes, check.operations, check.worst));
+  print(fmt::format("{} in {}: {} compared, largest difference {:.1e}\n", counted_noun(check.ranks, "rank"),
+                    counted_noun(check.classes, "class", "classes"), counted_noun(check.operations, "operation"),
+                    check.worst));
   if (!check.shared_draws.empty())
     print(fmt::format(
         "{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its energy "
-        "{:+.3f} %; at most {} % is expected of the step.\n",
+        "{:+.3f} %; at most {:.3g} % is expected of the step.\n",
         check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
   if (check.rounding_decides())
     print(fmt::format(
