@@ -102,6 +102,12 @@ TEST_CASE("the README shows the answer of its first command", "[readme]") {
   CHECK(lines > 10);
 }
 
+TEST_CASE("the picture of a step in the README is the one that its command draws", "[readme][pictures]") {
+  const trainyard::test::TopoFolder shell;
+  REQUIRE(shell.trainyard("run gpt2-xl-ddp-dgx-a100 --no-what-if --picture step.svg").exit == 0);
+  CHECK(shell.text("step.svg") == page_text("tools/pictures/gpt2-xl-step.svg"));
+}
+
 TEST_CASE("the manual shows the coverage and the interval that the program prints", "[readme][coverage]") {
   const trainyard::test::TopoFolder shell;
   const std::string page = page_text("tools/manual/validation.md");
