@@ -53,9 +53,8 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
     print(fmt::format("nothing is folded{}: {}\n", check.full_pods.empty() ? "" : " otherwise", check.unfolded_reason));
     return check.full_pods.empty() || check.good() ? kGood : kFailsLimit;
   }
-  print(fmt::format("{} in {}: {} compared, largest difference {:.1e}\n", counted_noun(check.ranks, "rank"),
-                    counted_noun(check.classes, "class", "classes"), counted_noun(check.operations, "operation"),
-                    check.worst));
+  print(fmt::format("{} in {}: {} operations compared, largest difference {:.1e}\n", counted_noun(check.ranks, "rank"),
+                    counted_noun(check.classes, "class", "classes"), check.operations, check.worst));
   if (!check.shared_draws.empty())
     print(fmt::format(
         "{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its energy "
