@@ -68,7 +68,7 @@ TEST_CASE("the first answer of size bounds all node types and simulates one plan
   bought.cost = 16e6;
   CHECK(first_size_answer(bounds, &bought, options).find("16,000,000 (spot)") != std::string::npos);
   // One that misses a condition says so, with both figures.
-  CHECK(text.find("late") == std::string::npos);
+  CHECK((text.find(" days: late)") != std::string::npos) == (first->end_days > options.days));
   SizeRow late = bought;
   late.end_days = 137.7;
   SizeOptions limits;

@@ -335,7 +335,7 @@ TEST_CASE("an interval of days has one unit for both ends, and no label of the t
     choice.likely_days = {i == 0 ? 0.0917 : 82.6, i == 0 ? 0.11 : 97.1};
   }
   const std::string screen = size_screen(answer);
-  CHECK_THAT(screen, Contains("2.2 to 2.64 h") && Contains("82.6 to 97.1"));
+  CHECK_THAT(screen, Contains("2.20 to 2.64 h") && Contains("82.6 to 97.1"));
   answer.cheapest = row;
   const std::string gpu = "h100-sxm5-80gb-with-a-rather-long-name-of-a-cloud (reserved 36 months)";
   answer.thresholds.push_back(

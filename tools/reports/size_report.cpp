@@ -140,7 +140,7 @@ std::string price_unit(const std::string& quantity) {
   return quantity.starts_with("purchase of ") ? "a node" : quantity_words(quantity);
 }
 
-/// Writes an interval of days with one unit for both of its ends, that of the lower one: "2.2 to 2.6 h", "82.6 to 97.1".
+/// Writes an interval of days with one unit for both of its ends, that of the lower one: "2.20 to 2.64 h", "82.6 to 97.1".
 std::string range_cell(double low, double high) {
   constexpr double tenth = 0.1, hours_of_day = 24, minutes_of_day = 1440, seconds_of_day = 86400;
   const auto [unit, of_day] = low >= tenth                ? std::pair{"", 1.0}

@@ -195,7 +195,7 @@ int explain_verb(const std::vector<std::string>& words) {
              what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));
-    if (r.money) text += "\n" + cost_lines(r);
+    if (r.money) text += "\n" + broken_lines(cost_lines(r));
     print(in_words_of(device_noun(scenario.cluster), text));
     if (r.failures && r.post_training) print("\n" + failure_lines(*r.failures));
     if (all.failure_what_ifs)

@@ -280,8 +280,8 @@ int plan_verb(const std::vector<std::string>& words) {
     return kGood;
   }
   const std::optional<Result> costs = costs_of(answer, shown);
-  const std::string screen =
-      in_words_of(device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + cost_lines(*costs) : ""));
+  const std::string screen = in_words_of(
+      device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + broken_lines(cost_lines(*costs)) : ""));
   if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(screen);
   write_answer(flags.json, flags.html, answer, costs, screen, device);
   const bool found = answer.search.best() || answer.own_is_best;

@@ -55,8 +55,8 @@ void divide(SizeGrowth& growth) {
 std::string growth_reason(const SizeAnswer& answer, const SizeGrowth& growth) {
   std::vector<std::string> phases;
   for (const SizePhase& phase : growth.phases)
-    phases.push_back(
-        fmt::format("{} nodes from day {:.4g} on do {:.3g} % of it", phase.nodes, phase.begin_days, phase.share * 100));
+    phases.push_back(fmt::format("{} from day {:.4g} on {} {:.3g} % of it", counted_noun(phase.nodes, "node"),
+                                 phase.begin_days, phase.nodes == 1 ? "does" : "do", phase.share * 100));
   const double gain = growth.full_days - growth.end_days;
   return fmt::format(
       "The nodes are delivered in batches. If the training begins on the first ones and grows, it ends after {}, {}{}: "
