@@ -122,6 +122,28 @@ std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fi
   return all;
 }
 
+/// Reads a time, or a list of batches `[{nodes: 32, after: 30 d}, {after: 90 d}]`: the last one brings all further nodes.
+std::vector<Purchase::Batch> read_batches(Fields& named, const std::string& name) {
+  const Node* node = named.child(name);
+  if (node->kind != Node::Kind::list) return {{0, named.seconds(name)}};
+  std::vector<Purchase::Batch> batches;
+  for (const Node& item : *named.list(name)) {
+    Fields fields(item, fmt::format("{}.{}", named.path(name), batches.size()));
+    if (!batches.empty() && batches.back().nodes == 0)
+      fail(item.place,
+           fmt::format("{}: the batch before brings all further nodes; expected its number of nodes", fields.what()));
+    Purchase::Batch batch;
+    batch.nodes = fields.integer<int>(
+        {"nodes", "Number of nodes of the batch. Default: all further ones, in the last batch."}, 1, 0);
+    batch.after = fields.seconds({"after", "Time from today until the batch is there, for example 30 d."});
+    fields.finish();
+    if (!batches.empty() && batch.after <= batches.back().after)
+      fail(item.place, fmt::format("{}: expected a later time than that of the batch before", fields.what()));
+    batches.push_back(batch);
+  }
+  return batches;
+}
+
 void read_purchase(Purchase& purchase, Fields& prices) {
   const Node* map = prices.child_unless_null({"purchase", "Prices of a cluster that is bought, and its yearly costs."});
   if (!map) return;
@@ -156,9 +178,12 @@ void read_purchase(Purchase& purchase, Fields& prices) {
                [&purchase](Fields& named, const std::string& name) {
                  purchase.owned_nodes.emplace_back(name, named.integer<int>(name, 0));
                });
-  read_by_name(fields, {"delivery", "Time until bought nodes are delivered, by node or GPU. Default: 0 s."},
+  read_by_name(fields,
+               {"delivery",
+                "Time until bought nodes are delivered, by node or GPU; or a list of batches, such as [{nodes: 32, "
+                "after: 30 d}, {after: 90 d}]. Default: 0 s."},
                [&purchase](Fields& named, const std::string& name) {
-                 purchase.deliveries.emplace_back(name, named.seconds(name));
+                 purchase.deliveries.emplace_back(name, read_batches(named, name));
                });
   fields.finish();
   if (!purchase.has_prices()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
@@ -222,19 +247,41 @@ int Purchase::number_owned(const std::string& node) const {
 }
 
 Seconds Purchase::delivery(const std::string& node, const std::string& gpu, int count) const {
-  if (count <= number_owned(node)) return {};
+  return arrivals(node, gpu, count).back().after;
+}
+
+std::vector<Purchase::Batch> Purchase::arrivals(const std::string& node, const std::string& gpu, int count) const {
+  std::vector<Batch> all;
+  int delivered = std::min(count, number_owned(node));
+  if (delivered > 0) all.push_back({delivered, Seconds{}});
+  const std::vector<Batch>* batches = nullptr;
   for (const std::string& wanted : {node, gpu})
-    for (const auto& [name, time] : deliveries)
-      if (same_name(name, wanted)) return time;
-  return {};
+    for (const auto& [name, listed] : deliveries)
+      if (!batches && same_name(name, wanted)) batches = &listed;
+  for (std::size_t i = 0; batches && i < batches->size() && delivered < count; ++i) {
+    const bool is_last = i + 1 == batches->size();
+    delivered = is_last ? count : std::min(count, delivered + (*batches)[i].nodes);
+    all.push_back({delivered, (*batches)[i].after});
+  }
+  if (delivered < count) all.push_back({count, Seconds{}});
+  if (all.empty()) all.push_back({});
+  if (all.size() > 1 && all[1].after.value <= 0) all.erase(all.begin());
+  return all;
 }
 
 double Ownership::price() const { return sum(purchase_prices); }
+std::vector<std::string> Ownership::left_out() const {
+  std::vector<std::string> all;
+  for (const auto& [part, price] : purchase_prices)
+    if (part.find(", ") != std::string::npos) all.push_back(part);
+  return all;
+}
 double Ownership::year() const { return sum(yearly); }
 
 void Ownership::set_network(const Purchase& purchase, double price_of_switches, double price_of_cables) {
   const double old_price = price(), old_year = year();
   if (old_price == 0) return;
+  std::erase_if(purchase_prices, [](const auto& part) { return part.first.find(", ") != std::string::npos; });
   purchase_prices["switches"] = price_of_switches;
   purchase_prices["cables"] = price_of_cables;
   const double new_price = price();
@@ -258,6 +305,10 @@ std::optional<BreakEven> break_even(const Ownership& o) {
     if (slope > 0 && (!least || use > least->use)) least = BreakEven{std::max(0.0, use), rent.terms};
   }
   return least;
+}
+
+void Ownership::add_rent(const std::string& terms, double unused, double used) {
+  rents.push_back({terms, unused + owned_unused, used + owned_unused + owned_in_use});
 }
 
 const YearlyRent* least_rent(const Ownership& o) {
@@ -292,7 +343,7 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   constexpr double watts_a_kilowatt = 1000;
   Ownership all;
   int nodes = 0, bought_nodes = 0, adapters = 0;
-  double price_of_nodes = 0, most_watts = 0;
+  double price_of_nodes = 0, most_watts = 0, owned_watts = 0;
   for (const BoughtNodes& type : types) {
     if (type.count == 0) continue;
     const int owned_nodes = std::min(type.count, purchase.number_owned(type.node)), missing = type.count - owned_nodes;
@@ -303,6 +354,7 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
     nodes += type.count;
     adapters += type.count * type.adapters;
     most_watts += type.count * type.watts;
+    owned_watts += owned_nodes * type.watts;
   }
   all.purchase_prices["nodes"] = price_of_nodes;
   const bool network =
@@ -321,8 +373,15 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   all.yearly["cooling"] = all.yearly["electricity"] * (pue - 1);
   all.yearly["staff"] = price * purchase.staff;
   constexpr double months = 12;
-  all.yearly["space"] = price * purchase.space + most_watts / watts_a_kilowatt * months * purchase.kw_month;
-  if (rent_hour > 0) all.rents.push_back({"on demand", 0, rent_hour * kHoursOfYear});
+  const double kilowatt_year = months * purchase.kw_month / watts_a_kilowatt;
+  all.yearly["space"] = price * purchase.space + most_watts * kilowatt_year;
+  // The nodes draw power in proportion to their most, or each as much if that is not known.
+  const double owned_share = nodes == 0       ? 0
+                             : most_watts > 0 ? owned_watts / most_watts
+                                              : static_cast<double>(all.owned_nodes) / nodes;
+  all.owned_in_use = owned_share * (all.yearly["electricity"] + all.yearly["cooling"]);
+  all.owned_unused = owned_watts * kilowatt_year;
+  if (rent_hour > 0) all.add_rent("on demand", 0, rent_hour * kHoursOfYear);
   return all;
 }
 

@@ -17,15 +17,20 @@ struct Purchase {
   Steps network_switch, cable;                             ///< empty: the network is not priced
   /// Prices of cables of up to so many metres. The lengths ascend. Empty: all cables cost `cable`.
   std::vector<std::pair<double, double>> cables_by_length;
-  int switch_ports = 0;                                     ///< ports of a switch
-  double storage = 0;                                       ///< price of the storage
-  double years = 4;                                         ///< years of depreciation, after which it is worth nothing
-  double interest = 0;                                      ///< interest of a year, as a share
-  double kwh = 0;                                           ///< price of a kWh at the site
-  double staff = 0, space = 0;                              ///< a year's cost, as a share of the purchase price
-  double kw_month = 0;                                      ///< price of space for one kW of the nodes, per month
-  std::vector<std::pair<std::string, int>> owned_nodes;     ///< number of nodes that are owned already, by their type
-  std::vector<std::pair<std::string, Seconds>> deliveries;  ///< time until bought nodes are delivered, by node or GPU
+  int switch_ports = 0;                                  ///< ports of a switch
+  double storage = 0;                                    ///< price of the storage
+  double years = 4;                                      ///< years of depreciation, after which it is worth nothing
+  double interest = 0;                                   ///< interest of a year, as a share
+  double kwh = 0;                                        ///< price of a kWh at the site
+  double staff = 0, space = 0;                           ///< a year's cost, as a share of the purchase price
+  double kw_month = 0;                                   ///< price of space for one kW of the nodes, per month
+  std::vector<std::pair<std::string, int>> owned_nodes;  ///< number of nodes that are owned already, by their type
+  /// Nodes that are delivered together. Those of the last batch are all further ones.
+  struct Batch {
+    int nodes = 0;
+    Seconds after;
+  };
+  std::vector<std::pair<std::string, std::vector<Batch>>> deliveries;  ///< batches of bought nodes, by node or GPU
   Place place;
 
   /// Returns the price of `count` pieces at the price that applies from this quantity on.
@@ -42,6 +47,9 @@ struct Purchase {
   int number_owned(const std::string& node) const;
   /// Returns the time until `count` nodes are there: 0 if so many are owned already, or if no delivery is stated.
   Seconds delivery(const std::string& node, const std::string& gpu, int count) const;
+  /// Returns how many of `count` nodes are there from which time on: the owned ones at 0 s, then those of each batch. The
+  /// last number is `count`.
+  std::vector<Batch> arrivals(const std::string& node, const std::string& gpu, int count) const;
 };
 
 /// Nodes of one type that are bought.
@@ -52,6 +60,7 @@ struct BoughtNodes {
 };
 
 /// The rent of a cluster for a year, on demand or for a reserved term.
+/// Nodes that are owned already have no rent; what they cost in use is part of it, as it is of owning the cluster.
 struct YearlyRent {
   std::string terms;
   double unused = 0, used = 0;  ///< rent if the cluster is never used, and if it is always used
@@ -65,15 +74,23 @@ struct Ownership {
   double spot_year = 0;           ///< rent of the same GPUs for a year on spot nodes; 0: they have none
   double interest = 0;            ///< interest of a year, as a share
   int owned_nodes = 0;            ///< number of the nodes that were owned before: the purchase prices are of the others
+  double owned_in_use = 0;        ///< yearly cost of the power of the nodes that were owned before, if they are in use
+  double owned_unused = 0;        ///< yearly cost of their space by `kw_month`
   double delivery = 0;            ///< time until all nodes are delivered, s
   double training = 0;            ///< cost of the time that the training takes; 0: the scenario gives no length
   double per_million = 0;         ///< cost of a million tokens or samples, if the cluster is always in use
 
   double price() const;
   double year() const;
+  /// Adds a rent of the bought nodes for a year, which the costs of the owned ones are added to.
+  void add_rent(const std::string& terms, double unused, double used);
   /// Replaces the prices of switches and cables, and the costs of a year and of the training that follow from them. If
   /// all nodes are owned already, no network is bought, and nothing changes.
   void set_network(const Purchase&, double price_of_switches, double price_of_cables);
+  /// Names a part that has no price, so that it is not counted: "cables, which have no price".
+  void leave_out(const std::string& part) { purchase_prices[part] = 0; }
+  /// Lists these parts.
+  std::vector<std::string> left_out() const;
   /// Years of full use after which its price and running costs equal the least rent of the same time, both discounted by
   /// the interest. No value: never, or there is no rent.
   std::optional<double> break_even_years() const;
@@ -102,7 +119,8 @@ SwitchCount full_bisection_network(int hosts, int ports, const Place& place);
 
 /// Computes the costs of owning the cluster. Nodes that are owned already cost no purchase price; if others are bought,
 /// the network is bought for all nodes. `watts`: mean power of the devices in use, without cooling; `pue`: power usage
-/// effectiveness of the site; `rent_hour`: rent of all nodes for an hour. The caller sets `training` and `per_million`.
+/// effectiveness of the site; `rent_hour`: rent of the bought nodes for an hour. The caller sets `training` and
+/// `per_million`.
 Ownership cost_of_ownership(const Purchase&, const std::vector<BoughtNodes>&, double watts, double pue,
                             double rent_hour);
 
@@ -151,8 +169,9 @@ struct Prices {
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
 /// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
 /// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, cables: {LENGTH:
-/// money}, storage, years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A price of a purchase is
-/// money, or a map from quantities to money.
+/// money}, storage, years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A
+/// price of a purchase is money, or a map from quantities to money. A delivery is a time, or a list of batches `{nodes,
+/// after}`. `check_price_names` checks the names.
 /// Throws UserError with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&);
 

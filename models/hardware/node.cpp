@@ -121,7 +121,7 @@ void read_host(NodeType& node, Fields& fields, const Catalog& catalog) {
   node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
   node.rest_power = read_power(fields);
-  // Only `size` needs it, which takes it from the entry (`rated_power`).
+  // Only limits and rents of a site need it, which take it from the entry (`provided_power`).
   fields.power({"rated_power", "Most power of the whole node as its maker rates it, for `site`."}, Watts{0});
 }
 

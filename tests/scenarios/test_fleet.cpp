@@ -370,6 +370,26 @@ TEST_CASE("the JSON, the table and the picture of a fleet have every explained k
   CHECK_THAT(fleet_picture(a), Catch::StartsWith("<svg") && Catch::Contains("b on so many nodes"));
 }
 
+TEST_CASE("the verdict of a fleet names at risk only trainings that can be on its cluster", "[fleet]") {
+  FleetAnswer a;
+  a.nodes = 18;
+  a.spares = 1;
+  a.runs = a.good_runs = 1;
+  a.use.steps = 1;
+  for (const int nodes : {8, 17, 18, 64}) {
+    FleetStep& step = a.steps.emplace_back();
+    step.training = "big";
+    step.nodes = nodes;
+    step.risk = 0.4;
+  }
+  judge_fleet(a);
+  CHECK_THAT(a.verdict, Catch::Contains("big on 8 nodes") && Catch::Contains("big on 17 nodes") &&
+                            !Catch::Contains("on 18 nodes") && !Catch::Contains("64"));
+  CHECK(ranges_in_words({17, 18, 19, 20, 22, 24, 25}) == "17 to 20, 22, 24 to 25");
+  CHECK(ranges_in_words({1}) == "1");
+  CHECK(ranges_in_words({}).empty());
+}
+
 TEST_CASE("files that describe no fleet are refused with the place", "[fleet]") {
   const std::string good = training("nodes: 1");
   for (const auto& [rules, trainings, words] : std::vector<std::array<std::string, 3>>{

@@ -34,9 +34,12 @@ struct VariedQuestion {
                                        {"budget", 0},
                                        {"delivery of dgx-h100 in days", 5},
                                        {"time of dgx-a100 in % of the simulated", 100},
-                                       {"time of dgx-h100 in % of the simulated", 100}};
+                                       {"time of dgx-h100 in % of the simulated", 100},
+                                       {"tokens", 1e12},
+                                       {"power of the site in kW", 80}};
   bool purchase = false, h100_spot = true;
   double confidence = 0;
+  static constexpr double kNodePower = 10e3;  // W
 
   SizeAnswer answer() const {
     const auto price = [this](const std::string& name) { return fmt::format("{:.17g}", values.at(name)); };
@@ -57,6 +60,8 @@ struct VariedQuestion {
     answer.budget = values.at("budget");
     answer.purchase = purchase;
     answer.confidence = confidence;
+    for (const char* node : {"dgx-a100", "dgx-h100"})
+      answer.site_limits.push_back({node, 8, "power", kNodePower, values.at("power of the site in kW") * 1e3, 1});
     for (const auto& [node, nodes, days] : {std::tuple{"dgx-a100", 3, 58.0},
                                             {"dgx-a100", 4, 44.0},
                                             {"dgx-a100", 6, 31.0},
@@ -64,7 +69,9 @@ struct VariedQuestion {
                                             {"dgx-h100", 2, 26.0},
                                             {"dgx-h100", 3, 18.0}}) {
       const double time = days * values.at(fmt::format("time of {} in % of the simulated", node)) / 100;
-      SizeRow row = evaluated_row(prices, node, nodes, time);
+      if (nodes * kNodePower / 1e3 > values.at("power of the site in kW")) continue;
+      SizeRow row = evaluated_row(prices, node, nodes, time * values.at("tokens") / 1e12);
+      row.tokens = values.at("tokens");
       row.doubt.spread = 0.1;
       row.rents = {{"on demand", "", row.money, row.time}};
       for (const Prices::Offer& offer : prices.offers) {
@@ -118,6 +125,8 @@ TEST_CASE("all parts of an answer of size are about one decision, and each of it
   std::set<std::string> quantities;
   for (const SizeThreshold& t : answer.thresholds) {
     CAPTURE(t.quantity, t.value, t.threshold);
+    CHECK(t.threshold / t.value >= 0.02);  // no value that no question may have
+    CHECK(t.threshold / t.value <= 50);
     quantities.insert(t.quantity);
     REQUIRE(question.values.contains(t.quantity));
     CHECK(t.value == Approx(question.values.at(t.quantity)));
@@ -134,6 +143,8 @@ TEST_CASE("all parts of an answer of size are about one decision, and each of it
   CHECK(quantities.contains("deadline"));
   CHECK(quantities.contains("budget") == (budget > 0));
   CHECK(std::ranges::any_of(quantities, [](const std::string& q) { return q.starts_with("time of "); }));
+  CHECK(quantities.contains("tokens"));
+  CHECK(quantities.contains("power of the site in kW"));
   // Between the thresholds of a quantity the decision stays.
   for (const auto& [quantity, value] : question.values) {
     if (value <= 0) continue;
@@ -147,6 +158,42 @@ TEST_CASE("all parts of an answer of size are about one decision, and each of it
       CHECK(decided_cluster(varied.answer()) == decided_cluster(answer));
     }
   }
+}
+
+TEST_CASE("a tie and a value that no question may have are no thresholds", "[size]") {
+  // Equal costs: any change of a price decides, so no price is named with its own value.
+  const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 2}\n");
+  const SizeAnswer equal = judged_answer(
+      prices, 60, false, {evaluated_row(prices, "dgx-a100", 2, 20), evaluated_row(prices, "dgx-h100", 1, 20)});
+  REQUIRE(equal.rows[0].money == equal.rows[1].money);
+  for (const SizeThreshold& t : equal.thresholds)
+    if (t.quantity != "deadline") CHECK(std::abs(t.threshold / t.value - 1) > 1e-9);
+  // A reserved term is paid to its end, so another node type costs as much only in no time at all.
+  const Prices far = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 200}\n");
+  const SizeAnswer dear =
+      judged_answer(far, 60, false, {evaluated_row(far, "dgx-a100", 2, 20), evaluated_row(far, "dgx-h100", 1, 20)});
+  for (const SizeThreshold& t : dear.thresholds) {
+    CAPTURE(t.quantity, t.threshold);
+    CHECK(t.threshold / t.value >= 0.02);
+    CHECK(t.threshold / t.value <= 50);
+  }
+}
+
+TEST_CASE("a missed deadline is named with the probability to meet it, if one is asked for", "[size]") {
+  const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1}\n");
+  SizeAnswer answer;
+  answer.currency = "USD";
+  answer.days = 29.9;
+  answer.confidence = 0.95;
+  answer.rows = {evaluated_row(prices, "dgx-a100", 2, 26.4)};
+  answer.rows.front().doubt.spread = 0.1;
+  judge_sizes(answer, prices);
+  REQUIRE(answer.nearest);
+  REQUIRE(answer.nearest->on_time);
+  CHECK(*answer.nearest->on_time < 0.95);
+  CHECK_THAT(answer.why_none,
+             Catch::Matchers::Contains(fmt::format("takes 26.4 days, in time with a probability of {}, not of 95 %",
+                                                   percent(*answer.nearest->on_time, 0))));
 }
 
 TEST_CASE("two sizes whose costs differ less than their doubt are called equal", "[size]") {

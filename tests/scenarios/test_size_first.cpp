@@ -5,7 +5,7 @@
 #include <set>
 
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/sizing/size_first.hpp"
 #include "tools/reports/report.hpp"
 
 namespace scenarios_test_size_first {
@@ -53,20 +53,40 @@ TEST_CASE("the first answer of size bounds all node types and simulates one plan
   REQUIRE(first);
   CHECK(first->good());
   CHECK_FALSE(first->proved);
-  const std::string text = first_size_answer(bounds, &*first);
+  const std::string text = first_size_answer(bounds, &*first, options);
   CHECK(text.find("bounds of 3 node types") != std::string::npos);
   CHECK(text.find(first->plan) != std::string::npos);
-  CHECK(first_size_answer(bounds, nullptr).find("no plain plan fits") != std::string::npos);
+  CHECK(first_size_answer(bounds, nullptr, options).find("no plain plan fits") != std::string::npos);
   // A purchase has its price, and no rent.
   SizeRow bought = *first;
   bought.money = 17.5e6;
   bought.terms = "purchase";
   bought.cost = 123e6;
-  CHECK(first_size_answer(bounds, &bought).find("123,000,000 to buy") != std::string::npos);
-  CHECK(first_size_answer(bounds, &bought).find("17,500,000") == std::string::npos);
+  CHECK(first_size_answer(bounds, &bought, options).find("123,000,000 to buy") != std::string::npos);
+  CHECK(first_size_answer(bounds, &bought, options).find("17,500,000") == std::string::npos);
   bought.terms = "spot";
   bought.cost = 16e6;
-  CHECK(first_size_answer(bounds, &bought).find("16,000,000 (spot)") != std::string::npos);
+  CHECK(first_size_answer(bounds, &bought, options).find("16,000,000 (spot)") != std::string::npos);
+  // One that misses a condition says so, with both figures.
+  CHECK((text.find(" days: late)") != std::string::npos) == (first->end_days > options.days));
+  SizeRow late = bought;
+  late.end_days = 137.7;
+  SizeOptions limits;
+  limits.days = 90;
+  limits.budget = 20e6;
+  CHECK(first_size_answer(bounds, &late, limits).find("(137.7 of 90 days: late)") != std::string::npos);
+  late.cost = 197e6;
+  CHECK(first_size_answer(bounds, &late, limits).find("late; 197,000,000 of 20,000,000: over the budget)") !=
+        std::string::npos);
+  late.end_days = 80;
+  limits.confidence = 0.9;
+  late.on_time = 0.6;
+  CHECK(first_size_answer(bounds, &late, limits).find("in time with a probability of 60 %, not of 90 %: late") !=
+        std::string::npos);
+  // With several models each cluster has its model.
+  std::vector<SizeBound> two_models = bounds;
+  two_models.back().model = "another";
+  CHECK(first_size_answer(two_models, &*first, options).find(first->model + " on ") != std::string::npos);
   // Promising ones come first: those that may be in time, then the least cost.
   for (std::size_t i = 1; i < bounds.size(); ++i)
     if (bounds[i].in_time == bounds[i - 1].in_time && bounds[i].days > 0) CHECK(bounds[i - 1].cost <= bounds[i].cost);
@@ -118,6 +138,54 @@ TEST_CASE("size of the whole catalog searches the most promising node types, and
   CHECK(size_screen(answer).find("not searched") != std::string::npos);
   options.work = 2e4;
   CHECK(size_clusters(tiny_training(), "tiny", options).not_searched.empty());
+}
+
+TEST_CASE("an interrupted size keeps the cluster of its first answer unless a better row has the same nodes",
+          "[size]") {
+  const auto row_of = [](const char* node, int nodes, double days) {
+    SizeRow row;
+    row.model = "gpt2";
+    row.node = node;
+    row.nodes = nodes;
+    row.time = days * kSecondsOfDay;
+    row.gpu_hours = days * 24 * 8 * nodes;
+    return row;
+  };
+  const SizeRow first = row_of("dgx-h100", 48, 53);
+  const auto answer_with = [&first](const std::string& unfinished, std::vector<SizeRow> rows, double deadline = 60) {
+    SizeAnswer answer;
+    answer.days = deadline;
+    answer.unfinished = unfinished;
+    answer.rows = std::move(rows);
+    keep_first_row(answer, first);
+    judge_sizes(answer, {});
+    return answer;
+  };
+  const std::vector<SizeRow> late{row_of("dgx-h100", 8, 117)};
+  SizeAnswer stopped = answer_with("interrupted", late);
+  REQUIRE(stopped.cheapest);
+  CHECK(stopped.cheapest->nodes == 48);
+  CHECK_FALSE(stopped.nearest);
+  // A complete search with little work may have missed the plan of the first answer.
+  REQUIRE(answer_with("", late).cheapest);
+  // Better rows stay, and no cluster is listed twice.
+  CHECK(answer_with("", {row_of("dgx-h100", 24, 55)}).rows.size() == 1);
+  stopped = answer_with("interrupted", {row_of("dgx-h100", 48, 50)});
+  REQUIRE(stopped.rows.size() == 1);
+  CHECK(stopped.rows.front().days() == Approx(50));
+  stopped = answer_with("interrupted", {row_of("dgx-h100", 48, 58)});
+  REQUIRE(stopped.rows.size() == 1);
+  CHECK(stopped.rows.front().days() == Approx(53));
+  stopped = answer_with("interrupted", {row_of("dgx-h100", 24, 55)});
+  CHECK(stopped.rows.size() == 2);
+  CHECK(stopped.cheapest->nodes == 24);
+  // Whatever is found, no answer is worse than the first one.
+  for (const double deadline : {40.0, 60.0})
+    for (const std::vector<SizeRow>& rows : {late, std::vector<SizeRow>{}, {row_of("dgx-a100", 9, 41)}}) {
+      const SizeAnswer answer = answer_with("interrupted", rows, deadline);
+      const SizeRow& best = answer.cheapest ? *answer.cheapest : *answer.nearest;
+      CHECK((best.days() <= deadline || best.days() <= first.days()));
+    }
 }
 
 }  // namespace scenarios_test_size_first

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <tuple>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/pictures/svg.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -279,6 +281,81 @@ TEST_CASE("limits of a decision have their units", "[size]") {
   CHECK(quantity_amount(answer, "gpu_hour of h100", 2.5) == "2.5 EUR");
   CHECK(quantity_words("time of dgx-h100 in % of the simulated") == "time of the training on dgx-h100");
   CHECK(quantity_words("delivery of dgx-h100 in days") == "delivery of dgx-h100");
+  CHECK(quantity_amount(answer, "tokens", 2.312e12) == "2.312T tokens");
+  CHECK(quantity_value("tokens", 3e11) == "300B");
+  CHECK(quantity_words("tokens") == "length of the training");
+  CHECK(quantity_amount(answer, "power of the site in kW", 1234) == "1234 kW");
+  CHECK(quantity_words("power of the site in kW") == "power of the site");
+  CHECK(quantity_amount(answer, "interest in %", 6.5) == "6.5 %");
+  CHECK(quantity_words("interest in %") == "interest");
+}
+
+TEST_CASE("the table of a search has the best clusters so far, those that meet all conditions first", "[size]") {
+  SizeAnswer answer;
+  answer.currency = "USD";
+  answer.days = 30;
+  answer.budget = 1000;
+  CHECK(live_size_table(answer, 80).empty());
+  for (const auto& [nodes, days, money] : {std::tuple{1, 40.0, 100.0},
+                                           {2, 20.0, 900.0},
+                                           {4, 10.0, 800.0},
+                                           {8, 5.0, 2000.0},
+                                           {3, 35.0, 3.0},
+                                           {9, 90.0, 1.0}}) {
+    SizeRow& row = answer.rows.emplace_back();
+    row.node = "dgx-h100";
+    row.nodes = nodes;
+    row.time = days * 86400;
+    row.money = money;
+    row.plan = "data " + std::string(100, '8');
+  }
+  answer.rows.emplace_back().error = "no plan";
+  const std::vector<SizeRow> best = best_rows(answer, 4);
+  std::vector<int> nodes;
+  for (const SizeRow& row : best) nodes.push_back(row.nodes);
+  CHECK(nodes == std::vector<int>{4, 2, 8, 3});
+  const std::string table = live_size_table(answer, 80);
+  CHECK(std::ranges::count(table, '\n') == 5);
+  CHECK(test::widest_line(table) <= 80);
+  CHECK_THAT(table, Contains("meets all") && Contains("over budget") && Contains("late") && Contains("4 x dgx-h100") &&
+                        !Contains("9 x dgx-h100"));
+}
+
+TEST_CASE("an interval of days has one unit for both ends, and no label of the tornado chart is cut", "[size]") {
+  SizeAnswer answer;
+  answer.currency = "EUR";
+  SizeRow& row = answer.rows.emplace_back();
+  row.node = "dgx-h100";
+  row.nodes = 4;
+  for (int i = 0; i < 2; ++i) {
+    SizeChoice& choice = answer.choices.emplace_back();
+    choice.node = row.node;
+    choice.nodes = row.nodes;
+    choice.terms = i == 0 ? "on demand" : "spot";
+    choice.likely_days = {i == 0 ? 0.0917 : 82.6, i == 0 ? 0.11 : 97.1};
+  }
+  const std::string screen = size_screen(answer);
+  CHECK_THAT(screen, Contains("2.20 to 2.64 h") && Contains("82.6 to 97.1"));
+  answer.cheapest = row;
+  const std::string gpu = "h100-sxm5-80gb-with-a-rather-long-name-of-a-cloud (reserved 36 months)";
+  answer.thresholds.push_back(
+      {"gpu_hour of " + gpu, 2, 5.9, "m", "dgx-h100-with-a-long-name", 48, "rail-only", "reserved 36 months", "", 0});
+  const std::string svg = tornado_picture(answer);
+  std::smatch size;
+  REQUIRE(std::regex_search(svg, size, std::regex("viewBox=\"0 0 ([0-9.]+) ")));
+  const double width = std::stod(size[1]);
+  const std::regex text("<text x=\"([0-9.]+)\"[^>]*>([^<]*)<");
+  int labels = 0;
+  for (std::sregex_iterator each(svg.begin(), svg.end(), text), end; each != end; ++each, ++labels) {
+    const std::string tag = each->str(), words = (*each)[2];
+    const double x = std::stod((*each)[1]), length = Svg::text_width(words, 11);
+    CAPTURE(tag);
+    if (tag.find("anchor=\"end\"") != std::string::npos)
+      CHECK(x - length >= 0);
+    else if (tag.find("anchor=\"middle\"") == std::string::npos)
+      CHECK(x + length <= width);
+  }
+  CHECK(labels >= 5);
 }
 
 }  // namespace tools_test_size_screen

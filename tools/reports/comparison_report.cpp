@@ -139,6 +139,17 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
   owned("a year of owning", [](const Ownership& o) { return o.year(); });
   owned("cost of all steps, owned", [](const Ownership& o) { return o.training; });
   owned("cost of a million tokens, owned", [](const Ownership& o) { return o.per_million; });
+  const auto delivered = [](const Result& r) {
+    return r.money && r.money->ownership ? r.money->ownership->delivery : 0;
+  };
+  if (std::ranges::none_of(comparison.results, [&](const Result& r) { return delivered(r) > 0; })) return;
+  figures.add("delivery of all nodes",
+              [&](const Result& r) { return delivered(r) > 0 ? long_time(Seconds{delivered(r)}) : std::string("-"); });
+  figures.add("all steps end, if bought today", [&](const Result& r) {
+    return r.money && r.money->ownership && r.whole_time().value > 0
+               ? "after " + long_time(Seconds{delivered(r)} + r.whole_time())
+               : std::string("-");
+  });
 }
 
 /// Says which parts of the step are longer or shorter than those of the first scenario.

@@ -26,6 +26,7 @@ struct Result;
 struct Scenario;
 struct SizeAnswer;
 struct SizeBound;
+struct SizeOptions;
 struct SizeRow;
 struct Sweep;
 struct SweepOrder;
@@ -113,7 +114,10 @@ std::string learn_svg(const std::string& title, const LearnStudy&);
 /// equal stages.
 std::string layer_plan_screen(const LayerPlanAnswer&);
 /// Returns the first answer of `size` in words: the bounds of node types, and the cluster with one simulated plan.
-/// `row` null: no plan was found.
-std::string first_size_answer(const std::vector<SizeBound>&, const SizeRow* row);
+/// Names the conditions of the question that the cluster misses. `row` null: no plan was found.
+std::string first_size_answer(const std::vector<SizeBound>&, const SizeRow* row, const SizeOptions&);
+/// Returns the few best clusters so far while `size` searches, a line for each below a head. No line has more than `width`
+/// columns. "": there is none.
+std::string live_size_table(const SizeAnswer&, std::size_t width);
 
 }  // namespace trainyard

@@ -123,7 +123,9 @@ std::string energy_shares(const Energy& e) {
 }
 
 /// Says what the purchase of the cluster costs, and when it costs as much as renting.
-std::string ownership_lines(const Money& m, bool is_loop) {
+std::string ownership_lines(const Result& r) {
+  const Money& m = *r.money;
+  const bool is_loop = r.post_training.has_value();
   if (!m.ownership) return "";
   const Ownership& o = *m.ownership;
   std::string text =
@@ -131,7 +133,14 @@ std::string ownership_lines(const Money& m, bool is_loop) {
                   sum_in_parts(o.purchase_prices, m.currency), report_label(""), sum_in_parts(o.yearly, m.currency),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
   if (o.training > 0) text += fmt::format(" · {} {}", is_loop ? "all steps" : "training", amount(o.training));
-  return text + rent_or_buy(o) + "\n";
+  text += rent_or_buy(o);
+  if (o.delivery > 0)
+    text += fmt::format("\n{}all nodes are there after {}{}", report_label("delivery"), long_time(Seconds{o.delivery}),
+                        r.whole_time().value > 0
+                            ? fmt::format(": bought today, the training ends after {}, of which it takes {}",
+                                          long_time(Seconds{o.delivery} + r.whole_time()), long_time(r.whole_time()))
+                            : "");
+  return text + "\n";
 }
 
 }  // namespace
@@ -151,14 +160,13 @@ std::string sum_in_parts(const std::map<std::string, double>& parts, const std::
     if (part > 0) words.push_back(fmt::format("{} {}", name, in_digits(rounded[i])));
     ++i;
   }
-  return fmt::format("{} {}: {}", in_digits(std::accumulate(rounded.begin(), rounded.end(), 0.0)), currency,
-                     fmt::join(words, " + "));
+  return fmt::format("{} {}{}{}", in_digits(std::accumulate(rounded.begin(), rounded.end(), 0.0)), currency,
+                     words.empty() ? "" : ": ", fmt::join(words, " + "));
 }
 
 std::string rent_or_buy(const Ownership& o) {
   std::string text;
-  for (const auto& [part, price] : o.purchase_prices)
-    if (part.starts_with("network")) text = " · not counted: " + part;
+  for (const std::string& part : o.left_out()) text += " · not counted: " + part;
   const YearlyRent* least = least_rent(o);
   if (!least) return text;
   const auto point = break_even(o);
@@ -218,8 +226,7 @@ std::string cost_lines(const Result& r) {
   if (m.training > 0)
     text += fmt::format(" · {} {} {}", r.post_training ? "all steps" : "training", amount(m.training), m.currency);
   if (m.step > 0) text += "\n";
-  return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) +
-         ownership_lines(m, r.post_training.has_value());
+  return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) + ownership_lines(r);
 }
 
 namespace {

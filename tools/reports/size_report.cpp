@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "models/energy/energy.hpp"
 #include "scenarios/src/answer/memory_verdict.hpp"
@@ -20,9 +21,10 @@ namespace {
 std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
 
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
-  std::string text = fmt::format("{}{} ({}){}: {}, {} GPU-hours", a.largest ? r.model + " on " : "", nodes_in_words(r),
-                                 counted_noun(r.gpus, "GPU"), terms_in_words(r.terms), days_words(r.end_days),
-                                 size_money(r.paid_gpu_hours));
+  std::string text =
+      fmt::format("{}{}{} ({}){}: {}, {} GPU-hours", a.largest ? r.model + " on " : "", nodes_in_words(r),
+                  r.network.empty() ? "" : " with the network " + r.network, counted_noun(r.gpus, "GPU"),
+                  terms_in_words(r.terms), days_words(r.end_days), size_money(r.paid_gpu_hours));
   if (!a.currency.empty())
     text += fmt::format(", {} {}{}", size_money(r.cost), a.currency, a.purchase ? " to buy" : "");
   return text;
@@ -121,11 +123,14 @@ std::string threshold_table(const SizeAnswer& a) {
   TextTable table{"changes if", ">is now", "", "then the decision among the simulated sizes"};
   for (const SizeThreshold& t : a.thresholds)
     table.rows.push_back(
-        {quantity_words(t.quantity), full_number(t.value),
+        {quantity_words(t.quantity), quantity_value(t.quantity, t.value),
          fmt::format("{} {}", t.threshold < t.value ? "below" : "above", quantity_amount(a, t.quantity, t.threshold)),
          t.node.empty() ? "none" : cluster_cell(a, t) + terms_in_words(t.terms)});
   constexpr std::size_t most = 120;  // columns
-  return "\n" + table.text("  ", most) + counted_legend(a);
+  return "\n" + table.text("  ", most) + counted_legend(a) +
+         (a.purchase
+              ? "  interest, electricity, staff and space are no part of a purchase price, so they change no decision\n"
+              : "");
 }
 
 /// The unit of a price whose owner the row names: "a GPU-hour".
@@ -135,7 +140,15 @@ std::string price_unit(const std::string& quantity) {
   return quantity.starts_with("purchase of ") ? "a node" : quantity_words(quantity);
 }
 
-std::string range_cell(double days) { return days < 0.1 ? days_cell(days) : three_digits(days); }
+/// Writes an interval of days with one unit for both of its ends, that of the lower one: "2.20 to 2.64 h", "82.6 to 97.1".
+std::string range_cell(double low, double high) {
+  constexpr double tenth = 0.1, hours_of_day = 24, minutes_of_day = 1440, seconds_of_day = 86400;
+  const auto [unit, of_day] = low >= tenth                ? std::pair{"", 1.0}
+                              : low * hours_of_day >= 1   ? std::pair{" h", hours_of_day}
+                              : low * minutes_of_day >= 1 ? std::pair{" min", minutes_of_day}
+                                                          : std::pair{" s", seconds_of_day};
+  return fmt::format("{} to {}{}", three_digits(low * of_day), three_digits(high * of_day), unit);
+}
 
 /// The ways to pay side by side.
 std::string choice_table(const SizeAnswer& a) {
@@ -152,12 +165,11 @@ std::string choice_table(const SizeAnswer& a) {
     if (c.used_money > 0)
       last += fmt::format("{}{} for the hours used", last.empty() ? "" : "; ", size_money(c.used_money));
     if (!is_safe_risk(c.risk)) last += fmt::format("{}at risk, {}", last.empty() ? "" : "; ", probability_text(c.risk));
-    table.rows.push_back(
-        {c.decision ? "*" : "", c.terms, cluster_cell(a, c), days_cell(c.days),
-         c.likely_days ? fmt::format("{} to {}", range_cell(c.likely_days->front()), range_cell(c.likely_days->back()))
-                       : "-",
-         c.on_time ? probability_text(*c.on_time) : "-", c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-",
-         size_money(c.money), c.terms == "purchase" ? size_money(c.purchase) : "-", last});
+    table.rows.push_back({c.decision ? "*" : "", c.terms, cluster_cell(a, c), days_cell(c.days),
+                          c.likely_days ? range_cell(c.likely_days->front(), c.likely_days->back()) : "-",
+                          c.on_time ? probability_text(*c.on_time) : "-",
+                          c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-", size_money(c.money),
+                          c.terms == "purchase" ? size_money(c.purchase) : "-", last});
   }
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) +
@@ -275,61 +287,27 @@ std::string network_table(const SizeAnswer& a) {
 
 }  // namespace
 
-std::string tornado_picture(const SizeAnswer& a) {
-  constexpr double label_width = 320, width = 420, row = 44, top = 84, most = 3, room_for_labels = 290;
-  constexpr double label_gap = 6, label_size = 11;
-  const std::vector<DecisionRange> ranges = decision_ranges(a);
-  const double height = top + row * static_cast<double>(ranges.size()) + 30;
-  const SizeRow& best = *a.cheapest;
-  const std::string title =
-      fmt::format("{}{}{} is the decision until …", nodes_in_words(best),
-                  best.network.empty() ? "" : " with the network " + best.network, terms_in_words(best.terms));
-  Svg svg(label_width + width + room_for_labels, height, title,
-          "Prices, deadline and budget at which the decision is another one.");
-  svg.text(16, 28, title, {.size = 16, .bold = true});
-  svg.text(16, 48,
-           "each quantity alone, in per cent of its value now; beside a bar: the decision among the simulated sizes "
-           "beyond it",
-           {.fill = "#555555"});
-  const PlotArea area{label_width, top, width, row * static_cast<double>(ranges.size())};
-  const ChartAxis axis(0, most);
-  draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
-  double y = top;
-  for (const DecisionRange& range : ranges) {
-    svg.text(label_width - 10, y + row / 2 - 2, quantity_words(range.quantity),
-             {.anchor = Svg::Anchor::end, .bold = true});
-    svg.text(label_width - 10, y + row / 2 + 12, "now " + quantity_amount(a, range.quantity, range.value),
-             {.fill = "#555555", .anchor = Svg::Anchor::end});
-    std::vector<std::string> labels;  // labels on the right of the bars
-    double labels_x = area.x(axis, 1) + label_gap;
-    const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
-      const double from = area.x(axis, std::min(1.0, end)), to = area.x(axis, std::min(most, std::max(1.0, end)));
-      svg.rect(from, y + 8, to - from, row - 16, color, t ? 1 : 0.25);
-      if (!t) return;
-      const std::string words = fmt::format("{} {}: {}", end < 1 ? "below" : "above", full_number(t->threshold),
-                                            t->node.empty() ? "none" : cluster_cell(a, *t) + terms_in_words(t->terms));
-      if (end < 1 && from - label_width > Svg::text_width(words, label_size) + label_gap) {
-        svg.text(from - label_gap, y + row / 2 + 4, words, {.anchor = Svg::Anchor::end, .halo = true});
-        return;
-      }
-      if (end >= 1) labels_x = to + label_gap;
-      labels.push_back(words);
-    };
-    bar(range.below, range.below ? range.below->threshold / range.value : 0, "#d98c3f");
-    bar(range.above, range.above ? range.above->threshold / range.value : most, "#1f6fb4");
-    constexpr double line_height = 14;
-    double label_y = y + row / 2 + 4 - line_height / 2 * (static_cast<double>(labels.size()) - 1);
-    for (const std::string& words : labels) {
-      svg.text(labels_x, label_y, words, {.halo = true});
-      label_y += line_height;
-    }
-    y += row;
-  }
-  svg.line(area.x(axis, 1), top, area.x(axis, 1), y, {"#222222", 1.5});
-  return svg.finish();
+namespace {
+
+/// Says which conditions a first answer misses: "137.7 of 90 days: late"; "": none.
+std::string missed_words(const SizeRow& row, const SizeOptions& options) {
+  std::vector<std::string> words;
+  if (options.days > 0 && row.end_days > options.days)
+    words.push_back(fmt::format("{} of {:.4g} days: late", days_cell(row.end_days), options.days));
+  else if (row.on_time && *row.on_time < options.confidence)
+    words.push_back(fmt::format("in time with a probability of {}, not of {}: late", percent(*row.on_time, 0),
+                                percent(options.confidence, 0)));
+  if (options.budget > 0 && row.cost > options.budget)
+    words.push_back(fmt::format("{} of {}: over the budget", size_money(row.cost), size_money(options.budget)));
+  return words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; "));
 }
 
-std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRow* row) {
+}  // namespace
+
+std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRow* row, const SizeOptions& options) {
+  const bool one_model =
+      std::ranges::all_of(bounds, [&bounds](const SizeBound& b) { return b.model == bounds.front().model; });
+  const auto on_model = [one_model](const std::string& model) { return one_model ? "" : model + " on "; };
   std::string text = fmt::format("first answer after bounds of {} node types: ", bounds.size());
   if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
   std::string cost;
@@ -337,15 +315,34 @@ std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRo
     cost = fmt::format(", {} to buy", size_money(row->cost));
   else if (row->money > 0)
     cost = fmt::format(", {}{}", size_money(row->cost), terms_in_words(row->terms));
-  text += fmt::format("{} x {} ({}), {}, {} device-hours{}; one plan simulated: {}", row->nodes, row->node,
-                      counted_noun(row->gpus, "device"), days_words(row->end_days), size_money(row->paid_gpu_hours),
-                      cost, row->plan);
+  text += fmt::format("{}{} x {} ({}), {}, {} device-hours{}{}; one plan simulated: {}", on_model(row->model),
+                      row->nodes, row->node, counted_noun(row->gpus, "device"), days_words(row->end_days),
+                      size_money(row->paid_gpu_hours), cost, missed_words(*row, options), row->plan);
   std::vector<std::string> next;
   for (const SizeBound& b : bounds)
-    if (next.size() < 3 && b.node != row->node && b.days > 0)
-      next.push_back(fmt::format("{} x {} (plain plans at least {})", b.nodes, b.node, days_words(b.days)));
+    if (next.size() < 3 && (b.node != row->node || b.model != row->model) && b.days > 0)
+      next.push_back(
+          fmt::format("{}{} x {} (plain plans at least {})", on_model(b.model), b.nodes, b.node, days_words(b.days)));
   if (!next.empty()) text += fmt::format("; next {}", fmt::join(next, ", "));
   return text + "; the search goes on";
+}
+
+std::string live_size_table(const SizeAnswer& a, std::size_t width) {
+  constexpr std::size_t most = 4;
+  const std::vector<SizeRow> rows = best_rows(a, most);
+  if (rows.empty()) return "";
+  TextTable table{"so far", "nodes", ">days", ">" + (a.currency.empty() ? "device-hours" : a.currency), "plan"};
+  for (const SizeRow& row : rows)
+    table.rows.push_back({row.meets                             ? "meets all"
+                          : row.end_days > a.days               ? "late"
+                          : a.budget > 0 && row.cost > a.budget ? "over budget"
+                                                                : "not sure",
+                          nodes_in_words(row) + terms_in_words(row.terms), days_cell(row.end_days),
+                          size_money(a.currency.empty() ? row.gpu_hours : row.cost), row.plan});
+  std::istringstream lines(table.text());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += line.substr(0, width) + "\n";
+  return text;
 }
 
 std::string size_screen(const SizeAnswer& a) {
@@ -363,6 +360,7 @@ std::string size_screen(const SizeAnswer& a) {
     if (row) text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
   text += network_line(a) + island_lines(a);
+  if (a.growth) text += broken_lines(report_label("growing") + a.growth->reason + "\n");
   line("cheapest", a.cheapest);
   if (a.cheapest && a.fastest && nodes_in_words(*a.fastest) != nodes_in_words(*a.cheapest)) line("fastest", a.fastest);
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);

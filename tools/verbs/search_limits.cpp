@@ -13,7 +13,9 @@ double parse_amount(const std::string& flag, const std::string& text, double fal
   const double value = find_count(text).value_or(-1);
   if (!(value > 0) || !std::isfinite(value))
     throw UserError(fmt::format("{} {}: a number above 0 expected, such as {}", flag, text,
-                                flag == "--tokens" ? "300B or 1.5e13" : "30"));
+                                flag == "--tokens"   ? "300B or 1.5e13"
+                                : flag == "--budget" ? "500k or 20M"
+                                                     : "30"));
   return value;
 }
 
@@ -23,7 +25,9 @@ double parse_share(const std::string& flag, const std::string& text) {
   const double share =
       find_number(percent ? text.substr(0, text.size() - 1) : text).value_or(-1) * (percent ? 0.01 : 1);
   if (!(share >= 0) || share >= 1)
-    throw UserError(fmt::format("{} {}: a share below 100 % expected, such as 10%", flag, text));
+    throw UserError(fmt::format("{} {}: {}", flag, text,
+                                flag == "--confidence" ? "a probability expected, such as 90% or 0.9"
+                                                       : "a share below 100 % expected, such as 10%"));
   return share;
 }
 

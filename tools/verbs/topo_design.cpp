@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "models/energy/price_names.hpp"
 #include "models/energy/prices.hpp"
 #include "models/hardware/node_parts.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -164,7 +165,9 @@ std::vector<double> cable_lengths(const std::string& list) {
 
 /// Takes the prices of switches and cables from a prices file. Throws UserError if it does not fit the other flags.
 void take_prices(FabricPrices& prices, const std::string& file, const std::string& switch_name, bool racks) {
-  const Prices read = read_prices(read_document(scenario_file(file)));
+  const Node document = read_document(scenario_file(file));
+  const Prices read = read_prices(document);
+  check_price_names(document, Catalog());
   if (!read.parts.is_given())
     throw UserError(
         fmt::format("--prices {}: it prices no switch and no cable (scenarios/prices-example.yml shows how)", file));

@@ -62,7 +62,7 @@ int compare(const std::vector<std::string>& words) {
                       "Simulates scenarios and shows them side by side: their differences, and where the time goes.",
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
-  std::string json, kineto;
+  std::string json, kineto, prices;
   int steps = 0, rank = kLastToFinish;
   bool any_gpu = false;
   arguments.positionals("SCENARIOS", files, "scenario files (YAML), two or more; with --kineto one");
@@ -76,9 +76,14 @@ int compare(const std::vector<std::string>& words) {
       "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)", 1);
   arguments.option("--rank", rank, "N", "with --kineto: the rank to compare (default: the last rank to finish)");
   arguments.flag("--any-gpu", any_gpu, "with --kineto: accept a trace of another GPU than the scenario's");
+  arguments.option(
+      "--prices", prices, "FILE",
+      "compare cost and energy, too, by your prices (scenarios/prices-example.yml shows how); they take the "
+      "place of those of the scenarios");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
-  const Overrides overrides = parse_overrides(sets);
+  Overrides overrides = parse_overrides(sets);
+  if (!prices.empty()) overrides.push_back(prices_override(prices));
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
   if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");

@@ -144,7 +144,7 @@ int explain_verb(const std::vector<std::string>& words) {
       "each resource faster, and the largest micro-batch and model that fit; or the time of each layer.",
       "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
       "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
-  std::string file, json, svg;
+  std::string file, json, svg, prices;
   std::vector<std::string> sets;
   int pieces = 12, factor = 2, most = 0;
   bool layers = false, batch = false, limits = false, doubt = false;
@@ -160,6 +160,8 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.flag("--doubt", doubt, "show instead what makes the interval of the step time wide, and what narrows it");
   arguments.option("--most", most, "N",
                    "with --limits: try at most N devices (default: those of the cluster, at least 64)", 1);
+  arguments.option("--prices", prices, "FILE",
+                   "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
   arguments.output("--svg", svg,
                    "with --limits: draw the curves with the ideal line; with --batch: time and error "
                    "against the batch; - is stdout");
@@ -168,7 +170,10 @@ int explain_verb(const std::vector<std::string>& words) {
   if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");
   if (!limits && most != 0) throw UserError("--most: only with --limits");
   if (!limits && !batch && !svg.empty()) throw UserError("--svg: only with --limits or --batch");
-  const Overrides overrides = parse_overrides(sets);
+  if (layers + batch + limits + doubt > 0 && !prices.empty())
+    throw UserError("--prices: not with --layers, --batch, --limits or --doubt, which know no costs");
+  Overrides overrides = parse_overrides(sets);
+  if (!prices.empty()) overrides.push_back(prices_override(prices));
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json, svg);
@@ -190,6 +195,7 @@ int explain_verb(const std::vector<std::string>& words) {
              what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));
+    if (r.money) text += "\n" + broken_lines(cost_lines(r));
     print(in_words_of(device_noun(scenario.cluster), text));
     if (r.failures && r.post_training) print("\n" + failure_lines(*r.failures));
     if (all.failure_what_ifs)

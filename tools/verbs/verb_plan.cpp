@@ -7,16 +7,19 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
 #include "scenarios/src/search/loop_search.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/verbs/loop_placements.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
@@ -66,18 +69,32 @@ void take_strategy(Node& document, const std::string& strategy) {
     std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
+/// Returns energy and costs of the best plan, as `run` has them. No value: there are no prices, or no plan.
+std::optional<Result> costs_of(const PlanAnswer& plans, const Scenario& best) {
+  if (plans.best.empty() || !best.prices.is_given() || plans.ended == SearchEnd::interrupt) return std::nullopt;
+  return answer(best, {.simulation = {.critical_path = false}}).result;
+}
+
+/// Returns the answer with `energy` and `money` of the best plan, which have the keys of `run`.
+nlohmann::ordered_json priced_json(const PlanAnswer& plans, const std::optional<Result>& costs) {
+  nlohmann::ordered_json object = plan_fields().json(plans);
+  if (!costs) return object;
+  const nlohmann::json all = to_json(*costs);
+  for (const char* key : {"energy", "money"})
+    if (all.contains(key)) object[key] = all.at(key);
+  return object;
+}
+
 /// Writes the answer as JSON and as a page, if those files are named.
-void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer, const Scenario& scenario,
-                  const std::string& device) {
+void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
+                  const std::optional<Result>& costs, const std::string& screen, const std::string& device) {
   if ((json + html).empty()) return;
-  const nlohmann::ordered_json object = plan_fields().json(answer);
+  const nlohmann::ordered_json object = priced_json(answer, costs);
   write_json(json, object);
   if (!html.empty())
-    write_atomically(html, chart_page("Plans for " + answer.scenario,
-                                      {{"answer", object},
-                                       {"screen", in_words_of(device, plan_screen(answer, scenario))},
-                                       {"device", device}},
-                                      {page_script::plan()}));
+    write_atomically(
+        html, chart_page("Plans for " + answer.scenario, {{"answer", object}, {"screen", screen}, {"device", device}},
+                         {page_script::plan()}));
 }
 
 /// Runs `plan --layers`: stages on unequally many devices.
@@ -159,9 +176,9 @@ struct PlanFlags {
         "--confidence", confidence, "SHARE",
         "with --samples-per-second: a real loop has the samples with at least this probability, for example "
         "90% (default: the predicted loop has them)");
-    arguments.option(
-        "--prices", prices, "FILE",
-        "for a scenario with post_training: file with your prices (scenarios/prices-example.yml shows how)");
+    arguments.option("--prices", prices, "FILE",
+                     "file with your prices: energy and cost of the best plan, a step and a million tokens "
+                     "(scenarios/prices-example.yml shows how)");
     arguments.flag("--brief", brief, "show only the best plan, without neighbours and rule of thumb");
   }
 
@@ -200,9 +217,8 @@ struct PlanFlags {
   std::string name() const { return file.empty() ? scenario_flags.model : std::filesystem::path(file).stem().string(); }
 
   PlanQuestion question(Node document) const {
-    if (!(samples_per_s + prices).empty() || most_nodes > 0 || !confidence.empty())
-      throw UserError(
-          "--samples-per-second, --most-nodes, --confidence, --prices: only for a scenario with post_training");
+    if (!samples_per_s.empty() || most_nodes > 0 || !confidence.empty())
+      throw UserError("--samples-per-second, --most-nodes, --confidence: only for a scenario with post_training");
     return read_plan_question(std::move(document), name());
   }
 
@@ -232,7 +248,10 @@ std::string plan_answer(const VerbQuestion& question) {
     return json_text(
         loop_answer_fields().json(search_loops(read_scenario(document, flags.name()), flags.loop_question())));
   const PlanAnswerOptions options = flags.options();
-  return json_text(plan_fields().json(shown_search(flags.question(std::move(document)), options)));
+  const PlanAnswer plans = shown_search(flags.question(std::move(document)), options);
+  return json_text(plans.best.empty()
+                       ? plan_fields().json(plans)
+                       : priced_json(plans, costs_of(plans, read_scenario(plans.document, flags.name()))));
 }
 
 int plan_verb(const std::vector<std::string>& words) {
@@ -260,9 +279,11 @@ int plan_verb(const std::vector<std::string>& words) {
     shares.finish(flags.arguments);
     return kGood;
   }
-  if (flags.json != "-" && flags.write != "-" && flags.html != "-")
-    print(in_words_of(device, plan_screen(answer, shown)));
-  write_answer(flags.json, flags.html, answer, shown, device);
+  const std::optional<Result> costs = costs_of(answer, shown);
+  const std::string screen = in_words_of(
+      device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + broken_lines(cost_lines(*costs)) : ""));
+  if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(screen);
+  write_answer(flags.json, flags.html, answer, costs, screen, device);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())
     write_scenario(flags.write,

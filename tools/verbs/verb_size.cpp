@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -204,7 +206,8 @@ struct SizeFlags {
     options.batch_tolerance = parse_share("--batch-tolerance", tolerance);
     options.confidence = parse_share("--confidence", confidence);
     if (!confidence.empty() && (options.confidence < 0.5 || options.confidence > kMostConfidence))
-      throw UserError(fmt::format("--confidence {}: 50 % to {:.0f} % expected", confidence, kMostConfidence * 100));
+      throw UserError(fmt::format("--confidence {}: 50 % to {:.0f} % expected, such as 90% or 0.9", confidence,
+                                  kMostConfidence * 100));
     if (!headroom.empty()) options.headroom = parse_headroom(headroom);
     options.node_types = comma_list(nodes_of);
     std::erase(options.node_types, "");
@@ -272,16 +275,37 @@ struct SizeFlags {
   }
 };
 
+/// Searches the clusters. A terminal shows the first answer, then a table of the best clusters so far above the line of
+/// progress.
 SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptions options) {
   std::optional<ProgressLine> line(std::in_place);
   options.progress = [&line](const std::string& text) { line->show(text); };
-  options.first_answer = [&line](const std::vector<SizeBound>& bounds, const SizeRow* row) {
+  options.first_answer = [&line, &options](const std::vector<SizeBound>& bounds, const SizeRow* row) {
     if (is_quiet() || duty().job || ::isatty(STDERR_FILENO) == 0) return;
     line.reset();  // removes the line of progress
-    complain(first_size_answer(bounds, row));
+    complain(first_size_answer(bounds, row, options));
     line.emplace();
   };
-  return size_clusters(document, name, options);
+  int lines = 0;  // number of lines of the table on the terminal
+  const auto clear = [&lines] {
+    if (lines > 0) std::fputs(fmt::format("\x1b[{}A\x1b[J", lines).c_str(), stderr);
+    lines = 0;
+  };
+  options.searched = [&line, &lines, &clear](const SizeAnswer& so_far) {
+    winsize window{};
+    if (is_quiet() || duty().job || ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2) return;
+    const std::string table = live_size_table(so_far, window.ws_col - 1);
+    if (table.empty()) return;
+    line.reset();
+    clear();
+    std::fputs(table.c_str(), stderr);
+    lines = static_cast<int>(std::ranges::count(table, '\n'));
+    line.emplace();
+  };
+  SizeAnswer answer = size_clusters(document, name, options);
+  line.reset();
+  clear();
+  return answer;
 }
 
 /// The page of an answer: the JSON, the screen, the sections of the document that are assumed,

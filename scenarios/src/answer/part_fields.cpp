@@ -56,7 +56,8 @@ JsonFields<Ownership> ownership_fields() {
                 .value("terms", "", &R::terms, "on demand, or the term of a reservation")
                 .value("unused", "money", &R::unused, "rent of a year in which the devices are not used")
                 .value("used", "money", &R::used, "rent of a year in which they are always used"),
-            "rents of the same devices for a year, with which owning them is compared")
+            "rents of the bought devices for a year, with which owning them is compared; with the costs of the nodes "
+            "that were owned before, in use")
       .when(&O::rents, "if the devices have a rent")
       .value(
           "spot_year", "money", &O::spot_year,

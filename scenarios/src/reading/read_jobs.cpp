@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/energy/price_names.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "sim/folding/joint_source.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -320,8 +321,11 @@ FleetFile read_fleet(Node document, const std::string& name, const Overrides& ov
   fleet.name = root.text({"name"}, name);
   fleet.cluster = read_common_cluster(root, "a fleet");
   for (const std::string& key : kTrainingList.defaults) root.child(key);
-  if (const Node* prices = root.child_unless_null("prices"))
-    fleet.prices = read_prices(Catalog().resolve("price", *prices));
+  if (const Node* prices = root.child_unless_null("prices")) {
+    const Node entry = Catalog().resolve("price", *prices);
+    fleet.prices = read_prices(entry);
+    check_price_names(entry, Catalog(), names_in_section(&document));
+  }
   const Node* rules = root.child_unless_null("fleet");
   const Node no_rules = Node::empty_map(document.place);
   Fields rule_fields(rules ? *rules : no_rules, "fleet");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/energy/price_names.hpp"
 #include "models/fitted/measured_family.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/document.hpp"
@@ -255,8 +256,14 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
     if (engines) place_engines(*engines, s.cluster);
   s.site = read_site(catalog.resolve("site", site ? *site : Node::scalar_node("average", s.document.place)));
   if (prices) {
-    s.prices = read_prices(catalog.resolve("price", *prices));
-    for (const NodeType* type : s.cluster.types()) s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
+    const Node entry = catalog.resolve("price", *prices);
+    s.prices = read_prices(entry);
+    std::vector<std::string> own_names = names_in_section(&s.document);
+    for (const NodeType* type : s.cluster.types()) {
+      s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
+      own_names.insert(own_names.end(), {type->name, type->gpu.name});
+    }
+    check_price_names(entry, catalog, own_names);
   }
   const Node plain = Node::scalar_node("plain", s.document.place);
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));

@@ -9,6 +9,7 @@
 
 #include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/running/bought_network.hpp"
+#include "scenarios/src/running/node_power.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_result.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -101,10 +102,23 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
 
 constexpr double kHour = 3600;  // seconds
 
-/// Adds the cost of owning `cluster`. `rent`: rent of all its nodes for a second. `units`: number of tokens or samples
-/// in a step.
-void book_ownership(const Scenario& s, const ClusterSpec& cluster, double rent, double units, const Result& r,
-                    Money& money) {
+/// Returns the price of an hour of all nodes of `cluster` that are bought. Nodes that are owned already have no rent. No
+/// value: one of the types has no price.
+std::optional<double> hour_of_bought(const ClusterSpec& cluster, const Purchase& purchase,
+                                     const std::function<std::optional<double>(const NodeType&)>& gpu_hour) {
+  double all = 0;
+  for (const auto& [type, nodes] : cluster.counted_types()) {
+    const int bought_nodes = std::max(0, nodes - purchase.number_owned(type->name));
+    if (bought_nodes == 0) continue;
+    const std::optional<double> hour = gpu_hour(*type);
+    if (!hour) return std::nullopt;
+    all += bought_nodes * type->gpus * *hour;
+  }
+  return all;
+}
+
+/// Adds the cost of owning `cluster`. `units`: number of tokens or samples in a step.
+void book_ownership(const Scenario& s, const ClusterSpec& cluster, double units, const Result& r, Money& money) {
   constexpr double year = kHoursOfYear * kHour;
   const Purchase& purchase = s.prices.purchase;
   const auto types_of_nodes = cluster.counted_types();
@@ -115,22 +129,27 @@ void book_ownership(const Scenario& s, const ClusterSpec& cluster, double rent, 
     fail(purchase.place, fmt::format("prices.purchase.{}: the power of {} is not stated",
                                      purchase.kwh > 0 ? "kwh" : "kw_month", s.cluster.node.gpu.name));
   std::vector<BoughtNodes> types;
-  for (const auto& [type, nodes] : types_of_nodes)
-    types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas, type->most_power().value});
+  for (const auto& [type, nodes] : types_of_nodes) {
+    const Watts most = purchase.kw_month > 0 ? provided_power(*type, Catalog()) : type->most_power();
+    types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas, most.value});
+  }
+  const auto on_demand = [&s](const NodeType& type) {
+    return std::optional(s.prices.gpu_hour(type.name, type.gpu.name, type.gpus));
+  };
   const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.whole_step().value : 0;
   const double training = r.whole_time().value,
                watts = training > 0 && r.energy ? r.training_energy() / training : site;
-  Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
+  Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, *hour_of_bought(cluster, purchase, on_demand));
   for (const Prices::Offer& offer : s.prices.offers) {
-    const auto hour = cluster_hour(cluster, [&offer](const NodeType& type) {
+    const auto hour = hour_of_bought(cluster, purchase, [&offer](const NodeType& type) {
       return Prices::gpu_hour_among(offer.rents, type.name, type.gpu.name, type.gpus);
     });
     if (!hour || *hour <= 0) continue;
     const double year_of_rent = *hour * kHoursOfYear;
     if (offer.months > 0)
-      all.rents.push_back({offer.name(), year_of_rent * offer.idle, year_of_rent});
+      all.add_rent(offer.name(), year_of_rent * offer.idle, year_of_rent);
     else
-      all.spot_year = year_of_rent;
+      all.spot_year = year_of_rent + all.owned_in_use + all.owned_unused;
   }
   set_fabric_network(s.cluster, purchase, all);
   const double cost_per_second = all.year() / year;
@@ -241,11 +260,16 @@ BoughtNetwork bought_network(const ClusterSpec& cluster, const Purchase& purchas
 
 void set_fabric_network(const ClusterSpec& cluster, const Purchase& purchase, Ownership& all) {
   const auto& prices = all.purchase_prices;
+  const bool has_switches = !purchase.network_switch.empty(), has_cables = !purchase.cable.empty();
+  if (!has_switches && !has_cables && prices.at("nodes") > 0 && cluster.uses_hcas())
+    all.leave_out("network, since prices.purchase has no switch and no cable");
   if (prices.at("switches") + prices.at("cables") <= 0) return;  // no network is bought, or none has a price
   const BoughtNetwork network = bought_network(cluster, purchase);
   all.set_network(purchase, Purchase::price_of(purchase.network_switch, static_cast<double>(network.switches)),
                   Purchase::price_of(purchase.cable, static_cast<double>(network.cables)));
-  if (!network.unknown.empty()) all.purchase_prices[network.unknown] = 0;
+  if (!network.unknown.empty()) return all.leave_out(network.unknown);
+  if (!has_switches) all.leave_out("switches, since prices.purchase has no switch");
+  if (!has_cables) all.leave_out("cables, since prices.purchase has no cable");
 }
 
 void book_money(const Scenario& s, Result& r) {
@@ -268,7 +292,7 @@ void book_money(const Scenario& s, Result& r) {
                                              (money.of_tokens ? static_cast<double>(s.network.tokens_per_sample) : 1);
   money.per_million = 1e6 * money.step / units;
   if (r.post_training) money.per_million_answers = 1e6 * money.step / r.samples_of_step();
-  book_ownership(s, cluster, rent, units, r, money);
+  book_ownership(s, cluster, units, r, money);
   r.money = std::move(money);
 }
 

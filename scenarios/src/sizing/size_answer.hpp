@@ -78,7 +78,7 @@ struct SizeBound {
 
 /// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest.
 struct SizeThreshold {
-  std::string quantity;             ///< "rent of dgx-h100", "deadline"
+  std::string quantity;             ///< "gpu_hour of h100-sxm5-80gb", "deadline", "tokens", "power of the site in kW"
   double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
   std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
   int nodes = 0;
@@ -201,6 +201,27 @@ struct SizeIslands {
   std::vector<SizeIsland> rows;  ///< ways to train, by the type that is bought
 };
 
+/// A part of a training, on the nodes that are delivered by then.
+struct SizePhase {
+  int nodes = 0;                        ///< nodes that train
+  double begin_days = 0, end_days = 0;  ///< days from today on
+  double share = 0;                     ///< part of the training that it does
+  double alone_days = 0;                ///< days that the whole training takes on these nodes
+  double step_time = 0;                 ///< s
+  std::string plan;                     ///< the plan in words
+  std::string scenario;                 ///< the whole training on these nodes, as `run` takes it
+};
+
+/// A training that begins on the first delivered nodes, and goes on with more as they are delivered.
+struct SizeGrowth {
+  std::string node;               ///< type of the nodes
+  int nodes = 0;                  ///< their number after the last delivery
+  double end_days = 0;            ///< days until the training ends
+  double full_days = 0;           ///< days until it ends if it waits for all nodes
+  std::string reason;             ///< both in a sentence
+  std::vector<SizePhase> phases;  ///< in the order of time
+};
+
 struct SizeAnswer {
   std::string scenario, currency;  ///< currency empty: no prices
   double days = 0, budget = 0;     ///< deadline and budget; budget 0: none
@@ -233,6 +254,7 @@ struct SizeAnswer {
   std::optional<SizeRow> without_headroom;
   std::optional<SizeNetworks> networks;  ///< No value: the question does not ask for networks
   std::vector<SizeIslands> islands;      ///< one per type of owned nodes; empty: none count, or nothing is bought
+  std::optional<SizeGrowth> growth;      ///< No value: nothing is bought, or all nodes are delivered at once
 };
 
 struct SizeOptions {
@@ -260,7 +282,13 @@ struct SizeOptions {
   /// Receives the first answer, before any cluster is searched: the bounds of all node types, the most promising first,
   /// and a cluster with one simulated plan (null: none was found). Not called if there is a single node type.
   std::function<void(const std::vector<SizeBound>&, const SizeRow*)> first_answer;
+  /// Receives the answer so far whenever a cluster was searched. Its rows are not sorted.
+  std::function<void(const SizeAnswer&)> searched;
 };
+
+/// Returns up to `most` of the rows that have a plan: those that meet all conditions, the cheapest first, then the others,
+/// the soonest first. Their figures are those of the way to pay by which they are judged.
+std::vector<SizeRow> best_rows(const SizeAnswer&, std::size_t most);
 
 /// If neither node types nor limits are named, no further node type is searched once so many clusters were searched.
 constexpr std::size_t kClustersOfQuestion = 24;
@@ -299,6 +327,8 @@ std::string days_words(double days);
 std::string days_cell(double days);
 /// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
 std::string quantity_words(const std::string& quantity);
+/// Writes a value of this quantity without its unit: "95.79", "2T".
+std::string quantity_value(const std::string& quantity, double value);
 /// Writes a value of this quantity with its unit: "95.79 days", "578,889 USD", "93.95 % of the simulated".
 std::string quantity_amount(const SizeAnswer&, const std::string& quantity, double value);
 const JsonFields<SizeAnswer>& size_fields();

@@ -19,6 +19,10 @@ constexpr double kBeyond = 1e-8;
 /// The most terms of a reservation that are considered while the time of a node type varies.
 constexpr int kMostTerms = 12;
 constexpr double kHoursOfTimedDay = 24;
+/// Values beyond these shares of the present one are no prices, times or limits that a question may have.
+constexpr double kLeastShare = 0.02, kMostShare = 50;
+/// Two costs that differ less than this share are equal: any change of a price decides between them.
+constexpr double kTie = 1e-9;
 
 /// The cost of a way, and the least deadline that it meets.
 struct WayFigures {
@@ -32,6 +36,7 @@ struct VariedQuantity {
   std::function<WayFigures(std::size_t payment, double value)> figures;
   std::function<SizeLimits(double value)> limits;
   std::vector<double> candidates;  ///< values at which the decision may change
+  bool is_limit = false;           ///< the deadline or the budget: the present value itself may be the last
 };
 
 class ChangeFinder {
@@ -50,6 +55,9 @@ class ChangeFinder {
     add_limits();
     add_deliveries();
     add_times();
+    add_tokens();
+    add_site_power();
+    add_interest();
     return std::move(all_);
   }
 
@@ -75,7 +83,8 @@ class ChangeFinder {
             value,
             [this](std::size_t i, double) { return own_figures(i); },
             [this](double) { return limits_of(answer_); },
-            {}};
+            {},
+            false};
   }
 
   /// Returns the index of the decision at a value. No value: no way meets all conditions.
@@ -96,7 +105,10 @@ class ChangeFinder {
   /// Records the nearest change below and above the value of a quantity.
   void add(VariedQuantity quantity) {
     std::vector<double>& values = quantity.candidates;
-    std::erase_if(values, [](double value) { return !(value > 0) || !std::isfinite(value); });
+    std::erase_if(values, [&quantity](double value) {
+      const double share = value / quantity.value;
+      return !(share >= kLeastShare) || share > kMostShare || (!quantity.is_limit && std::abs(share - 1) < kTie);
+    });
     std::sort(values.begin(), values.end());
     for (auto value = std::upper_bound(values.begin(), values.end(), quantity.value); value != values.begin();)
       if (add_change(quantity, *--value, -kBeyond)) break;
@@ -159,6 +171,7 @@ class ChangeFinder {
     VariedQuantity deadline = varied("deadline", answer_.days), budget = varied("budget", answer_.budget);
     deadline.limits = [this](double days) { return SizeLimits{days, answer_.budget}; };
     budget.limits = [this](double money) { return SizeLimits{answer_.days, money}; };
+    deadline.is_limit = budget.is_limit = true;
     for (const SizeWay& payment : ways_) {
       deadline.candidates.push_back(payment.needed_days());
       budget.candidates.push_back(payment.cost);
@@ -185,8 +198,8 @@ class ChangeFinder {
     }
   }
 
-  /// Varies the training time on each node type, or on two types in one job, in per cent of the simulated one: an error of the simulation. Rents
-  /// change with the time, purchase prices do not.
+  /// Varies the training time on each node type, or on two types in one job, in per cent of the simulated one: an error
+  /// of the simulation. Rents change with the time, purchase prices do not.
   void add_times() {
     std::set<std::string> nodes;
     for (const SizeWay& payment : ways_) nodes.insert(types_in_words(*payment.row));
@@ -198,9 +211,90 @@ class ChangeFinder {
     }
   }
 
+  /// Varies the tokens of the training: all times are in proportion to them.
+  void add_tokens() {
+    const double tokens = ways_[decided_].row->tokens;
+    const bool is_one_length = std::ranges::all_of(ways_, [tokens](const SizeWay& payment) {
+      constexpr double last_step = 0.01;  // the last step is a whole one
+      return std::abs(payment.row->tokens - tokens) <= last_step * tokens;
+    });
+    if (tokens <= 0 || !is_one_length) return;
+    VariedQuantity varied_tokens = varied("tokens", tokens);
+    varied_tokens.figures = [this, tokens](std::size_t i, double value) { return scaled(i, "", value / tokens); };
+    for (const double factor : time_factors("")) varied_tokens.candidates.push_back(tokens * factor);
+    add(std::move(varied_tokens));
+  }
+
+  /// Returns the most power that the site provides for the nodes of a row, W. Infinite: that of a type is not known.
+  double site_power(const SizeRow& row) const {
+    const auto of_nodes = [this](const std::string& node, int nodes) {
+      for (const SizeSiteLimit& limit : answer_.site_limits)
+        if (limit.node == node) return nodes * limit.node_power * limit.pue;
+      return HUGE_VAL;
+    };
+    return of_nodes(row.node, row.nodes) + (row.beside.empty() ? 0 : of_nodes(row.beside, row.beside_nodes));
+  }
+
+  /// Varies the power of the site. More of it changes nothing among the simulated sizes, which all have room.
+  void add_site_power() {
+    constexpr double kilo = 1e3;
+    const double power = answer_.site_limits.empty() ? 0 : answer_.site_limits.front().site_power;
+    if (power <= 0 || !std::isfinite(site_power(*ways_[decided_].row))) return;
+    VariedQuantity quantity = varied("power of the site in kW", power / kilo);
+    quantity.is_limit = true;
+    quantity.figures = [this](std::size_t i, double kilowatts) {
+      WayFigures figures = own_figures(i);
+      if (const double needed = site_power(*ways_[i].row); std::isfinite(needed) && needed > kilowatts * kilo)
+        figures.needed_days = HUGE_VAL;
+      return figures;
+    };
+    for (const SizeWay& payment : ways_) quantity.candidates.push_back(site_power(*payment.row) / kilo);
+    add(std::move(quantity));
+  }
+
+  /// Varies the interest, by which a network beside rented nodes costs more or less. No purchase price depends on it.
+  void add_interest() {
+    const Purchase& purchase = prices_.purchase();
+    const double interest = purchase.interest, share = purchase.yearly_share();
+    if (answer_.purchase || interest <= 0) return;
+    std::vector<double> part;  // the yearly share of the network's price in the cost of each way
+    for (const SizeWay& payment : ways_) part.push_back(SizePrices::network_part(payment));
+    const auto share_at = [&purchase](double percent) {
+      Purchase other = purchase;
+      other.interest = percent / 100;
+      return other.yearly_share();
+    };
+    VariedQuantity quantity = varied("interest in %", interest * 100);
+    quantity.figures = [this, &part, share, share_at](std::size_t i, double percent) {
+      return WayFigures{ways_[i].cost + part[i] * (share_at(percent) / share - 1), ways_[i].needed_days()};
+    };
+    const auto add_candidate = [&](double wanted_share) {
+      constexpr double most_percent = 100;
+      constexpr int halvings = 60;
+      double low = 1e-6, high = most_percent;
+      if (!(share_at(low) < wanted_share && wanted_share < share_at(high))) return;
+      for (int i = 0; i < halvings; ++i) {
+        const double middle = (low + high) / 2;
+        (share_at(middle) < wanted_share ? low : high) = middle;
+      }
+      quantity.candidates.push_back((low + high) / 2);
+    };
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      if (part[i] != part[decided_])
+        add_candidate(share * (1 + (ways_[i].cost - ways_[decided_].cost) / (part[decided_] - part[i])));
+      if (answer_.budget > 0 && part[i] > 0) add_candidate(share * (1 + (answer_.budget - ways_[i].cost) / part[i]));
+    }
+    add(std::move(quantity));
+  }
+
+  /// Returns true if a way trains on these types of nodes. `node` empty: any way does.
+  static bool is_on(const SizeWay& payment, const std::string& node) {
+    return node.empty() || types_in_words(*payment.row) == node;
+  }
+
   WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
     const SizeWay& payment = ways_[i];
-    if (types_in_words(*payment.row) != node) return own_figures(i);
+    if (!is_on(payment, node)) return own_figures(i);
     return {scaled_cost(payment, timed_[i], factor), payment.wait + payment.days * payment.longest * factor};
   }
 
@@ -222,11 +316,11 @@ class ChangeFinder {
   /// cost and the budget, are equal. Costs are linear between the ends of terms.
   std::vector<double> time_factors(const std::string& node) const {
     const SizeWay& decision = ways_[decided_];
-    const double most = types_in_words(*decision.row) == node ? std::max(1.0, latest_factor(decision)) : 1;
+    const double most = is_on(decision, node) ? std::max(1.0, latest_factor(decision)) : 1;
     std::vector<double> all;
     std::set<double> ends{0, most};
     for (const SizeWay& payment : ways_) {
-      if (types_in_words(*payment.row) != node) continue;
+      if (!is_on(payment, node)) continue;
       all.push_back(latest_factor(payment));
       const Prices::Offer* offer = prices_.offer(payment);
       for (int terms = 1; offer && offer->months > 0 && terms <= kMostTerms; ++terms)

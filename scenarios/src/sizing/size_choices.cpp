@@ -125,7 +125,6 @@ const Prices::Offer* SizePrices::offer(const SizeWay& payment) const {
   return found == prices_.offers.end() ? nullptr : &*found;
 }
 
-/// The cost of owning the network during the training, which rents have beside them.
 double SizePrices::network_part(const SizeWay& payment) {
   return payment.row->days() > 0 ? payment.row->network_cost * payment.days / payment.row->days() : 0;
 }

@@ -29,6 +29,9 @@ class SizePrices {
   std::vector<PricePart> parts(const SizeWay&);
   /// Returns the reserved or spot rent that a way pays. Null: it pays none.
   const Prices::Offer* offer(const SizeWay&) const;
+  /// Returns the cost of owning the network during the training, which rents have beside them.
+  static double network_part(const SizeWay&);
+  const Purchase& purchase() const { return prices_.purchase; }
 
  private:
   const SizeAnswer& answer_;
@@ -39,7 +42,6 @@ class SizePrices {
   const NodeType& type(const std::string& node);
   const std::string& gpu_name(const std::string& node) { return type(node).gpu.name; }
   PricePart nodes_part(const SizeWay&, bool by_quantity);
-  static double network_part(const SizeWay&);
 };
 
 /// Lists the best choice of a model for each node type and way to pay: those that meet all conditions first, sorted by
@@ -57,6 +59,8 @@ SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
 std::vector<SizeThreshold> decision_changes(const SizeAnswer&, const Prices&, const std::vector<SizeWay>& ways,
                                             const SizeWay& decision);
 
+/// Writes a probability: "more than 99 %".
+std::string chance_words(double probability);
 /// States the verdict. `decision` null: no way meets all conditions, and the answer has the nearest row.
 SizeVerdict size_verdict(const SizeAnswer&, const std::vector<SizeWay>& ways, const SizeWay* decision);
 

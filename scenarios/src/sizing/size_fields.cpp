@@ -7,7 +7,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
@@ -116,8 +116,8 @@ JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
       .value("quantity", "", &T::quantity,
-             "price of the price file, deadline or delivery (in days), budget, or time on a node type (in % of the "
-             "simulated)")
+             "price of the price file, deadline or delivery (in days), budget, time on a node type (in % of the "
+             "simulated), tokens, power of the site (in kW), or interest (in %)")
       .value("value", "", &T::value, "value of that quantity in the question")
       .value("threshold", "", &T::threshold, "value beyond which the decision is another one")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
@@ -421,6 +421,9 @@ const JsonFields<SizeAnswer>& size_fields() {
           .object("networks", &A::networks, size_networks_fields(),
                   "networks between the nodes of the cheapest clusters in time, else of the nearest")
           .when(&A::networks, "with --network, if the search was not interrupted")
+          .object("growth", &A::growth, size_growth_fields(),
+                  "the training on nodes that are delivered in batches, if it begins on the first ones and grows")
+          .when(&A::growth, "with --purchase, if the nodes of the verdict are delivered in batches")
           .list("islands", &A::islands, size_islands_fields(),
                 "owned nodes alone, bought nodes of another type alone, both in one job, and a job on each")
           .when(&A::islands, "with --purchase, if nodes are owned and those of another type can be bought");

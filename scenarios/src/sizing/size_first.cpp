@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "scenarios/src/search/plan_memory.hpp"
+#include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -156,6 +157,23 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
     nodes = round_size(wanted, unit);
   }
   return best;
+}
+
+void keep_first_row(SizeAnswer& answer, const SizeRow& first_row) {
+  const auto meets = [&answer](const SizeRow& row) {
+    const std::optional<SizeWay> payment = best_way(answer, row);
+    return payment && meets_all(answer, *payment);
+  };
+  const bool is_needed = !answer.unfinished.empty() || (meets(first_row) && std::ranges::none_of(answer.rows, meets));
+  if (!is_needed) return;
+  const auto same = std::ranges::find_if(answer.rows, [&first_row](const SizeRow& row) {
+    return row.model == first_row.model && row.node == first_row.node && row.nodes == first_row.nodes &&
+           row.beside.empty();
+  });
+  if (same == answer.rows.end())
+    answer.rows.push_back(first_row);
+  else if (!same->good() || first_row.time < same->time)
+    *same = first_row;
 }
 
 }  // namespace trainyard

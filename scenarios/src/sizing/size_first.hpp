@@ -39,4 +39,8 @@ SizeBound bound_of(SizeQuestion&, const SizeCase&, int room);
 /// Simulates one plain plan on the nodes of the bound. If it is late, it tries more nodes. No value: none fits.
 std::optional<SizeRow> first_row(SizeQuestion&, const SizeCase&, const SizeBound&, int room);
 
+/// Keeps the cluster of the first answer among the rows if the search was interrupted before it could find a better one,
+/// or found none that meets all conditions though this one does: a search with little work may miss its plan.
+void keep_first_row(SizeAnswer&, const SizeRow& first_row);
+
 }  // namespace trainyard

@@ -47,6 +47,10 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {}, takes {:.1f} days",
                                  nodes_in_words(*payment->row), payment->days);
   if (payment->wait > 0) text += fmt::format(" after a delivery of {:.1f} days", payment->wait);
+  if (answer.confidence > 0)
+    if (const std::optional<double> on_time = payment->on_time(answer))
+      text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time),
+                          percent(answer.confidence, 0));
   for (const SizeSiteLimit& limit : answer.site_limits)
     if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
@@ -90,8 +94,10 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   mark_best_rows(answer, answer.rows);
   const std::vector<SizeWay> ways = ways_of(answer);
   const SizeWay* decision = decided_way(answer, ways);
+  // A way on another network than the counted one is in no row of the table.
   const auto counts = [&](const SizeWay& payment) {
-    return meets_all(answer, payment) && payment.row->parameters == decision->row->parameters;
+    const bool is_listed = std::ranges::any_of(answer.rows, [&](const SizeRow& row) { return &row == payment.row; });
+    return is_listed && meets_all(answer, payment) && payment.row->parameters == decision->row->parameters;
   };
   answer.cheapest = answer.largest = row_of(answer, decision);
   answer.fastest = decision ? row_of(answer, least_way(ways, counts, end_of_way)) : std::nullopt;

@@ -168,14 +168,6 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
   return all;
 }
 
-Watts provided_power(const NodeType& node, const Catalog& catalog) {
-  const Node entry = catalog.resolve("node", size_scalar(node.name));
-  const Node* rated = entry.find("rated_power");
-  if (rated && rated->kind == Node::Kind::map) rated = rated->find("value");
-  const Watts parts = node.most_power();
-  return rated && rated->kind == Node::Kind::scalar ? std::max(parts, parse_power(rated->scalar)) : parts;
-}
-
 std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, const Catalog& catalog) {
   if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.is_given())
     throw UserError(fmt::format("the power of {} is not stated", node.gpu.name));
@@ -184,7 +176,8 @@ std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, 
   std::optional<SizeSiteLimit> least;
   const auto limit = [&](const std::string& name, double nodes) {
     if (!least || nodes < least->nodes)
-      least = SizeSiteLimit{node.name, static_cast<int>(std::min(nodes, most_nodes)), name, power};
+      least = SizeSiteLimit{node.name, static_cast<int>(std::min(nodes, most_nodes)), name, power, site.power.value,
+                            site.pue};
   };
   if (site.power.value > 0) limit("power", std::floor(site.power.value / (power * site.pue)));
   if (site.racks > 0 && site.rack_power.value > 0)

@@ -10,6 +10,7 @@
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/node_power.hpp"
 
 namespace trainyard {
 
@@ -24,6 +25,8 @@ struct SizeSiteLimit {
   int nodes = 0;
   std::string limit;      ///< the key of `site` that sets this limit: "power"
   double node_power = 0;  ///< most power of a node without cooling, W; 0: not stated
+  double site_power = 0;  ///< power of the site, W; 0: it has no limit
+  double pue = 1;         ///< power of the site over that of its nodes
 };
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
@@ -37,9 +40,6 @@ std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>
 /// has no limits. Switches are not counted. Throws UserError if the site limits power, but the power of the nodes is
 /// not stated.
 std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&, const Catalog&);
-/// Returns the power that a site provides for a node: what its maker rates it for (`rated_power` of its entry in the
-/// catalog), or the power of its parts if that is more.
-Watts provided_power(const NodeType&, const Catalog&);
 
 /// Nodes that are owned already.
 struct OwnedNodes {

@@ -10,6 +10,7 @@
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_first.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
@@ -63,11 +64,9 @@ class ClusterSizer {
                                                   : fmt::format("at node type {} of {}", begun_cases_, cases.size());
       answer_.unfinished = fmt::format("interrupted {}{}{}", place, interrupted_search_,
                                        bound_words("; by itself the search of each cluster ends "));
-      if (first_row_ && !best_) {
-        answer_.rows.push_back(*first_row_);
-        answer_.unfinished += "; the cluster below has one simulated plan, none was searched";
-      }
+      if (first_row_ && !best_) answer_.unfinished += "; the cluster below has one simulated plan, none was searched";
     }
+    if (first_row_) keep_first_row(answer_, *first_row_);
     const auto place_of = [&](const auto& x) {
       return std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
         return size_case.node.name == x.node && question_.model_of(size_case) == x.model;
@@ -78,6 +77,7 @@ class ClusterSizer {
     for (SizeIslands& islands : answer_.islands) islands.reason = island_reason(answer_, islands);
     if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network();
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
+    if (answer_.unfinished.empty() && options_.shard.is_whole()) grow(cases);
     return std::move(answer_);
   }
 
@@ -122,11 +122,23 @@ class ClusterSizer {
       evaluate(*next.size_case, next.limit);
     }
     current_case_ = "beside owned nodes: ";
-    search_islands(answer_, question_, cases,
-                   {[this](const SizeCase& size_case, int nodes) { return has_plan(size_case, nodes); },
-                    [this](const SizeCase& size_case, int nodes, double useful) {
-                      return row(size_case, {nodes, useful});
-                    }});
+    search_islands(answer_, question_, cases, searches());
+  }
+
+  IslandSearches searches() {
+    return {[this](const SizeCase& size_case, int nodes) { return has_plan(size_case, nodes); },
+            [this](const SizeCase& size_case, int nodes, double useful) {
+              return row(size_case, {nodes, useful});
+            }};
+  }
+
+  void grow(const std::vector<SizeCase>& cases) {
+    current_case_ = "as nodes are delivered: ";
+    try {
+      grow_with_deliveries(answer_, question_, cases, searches());
+    } catch (const Interruption&) {
+      answer_.unfinished = "interrupted during the search of the phases of delivery" + interrupted_search_;
+    }
   }
 
   struct PromisingCase {
@@ -213,6 +225,7 @@ class ClusterSizer {
 
   void add(const SizeRow& row) {
     answer_.rows.push_back(row);
+    if (options_.searched) options_.searched(answer_);
     if (!row.good() || (best_ && !is_better(row, *best_))) return;
     best_ = row;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/energy/price_names.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/sizing/size_nodes.hpp"
 #include "scenarios/src/studies/answer.hpp"
@@ -21,8 +22,7 @@ SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const 
   const Node* training = plan ? plan->find("training") : nullptr;
   if (!training && options_.tokens_per_parameter <= 0)
     fail(document_.place, "size: the length of the training is needed; expected plan.training or --tokens");
-  if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null)
-    prices_ = read_prices(catalog_.resolve("price", *prices));
+  if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) take_prices(*prices);
   if (const Node* site = document_.find("site"); site && site->kind != Node::Kind::null)
     site_ = read_site(catalog_.resolve("site", *site));
   if (options_.budget > 0 && !prices_.is_given())
@@ -31,6 +31,12 @@ SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const 
         "shows how)");
   if (options_.purchase && !prices_.purchase.has_prices())
     throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
+}
+
+void SizeQuestion::take_prices(const Node& prices) {
+  const Node entry = catalog_.resolve("price", prices);
+  prices_ = read_prices(entry);
+  check_price_names(entry, catalog_, names_in_section(&document_));
 }
 
 std::string SizeQuestion::model_of(const SizeCase& size_case) const {

@@ -68,7 +68,16 @@ std::string money_words(double money, const std::string& currency) {
 
 namespace {
 /// Ends of the names of quantities that have a unit of their own.
-constexpr const char *kOfSimulated = " in % of the simulated", *kInDays = " in days";
+constexpr const char *kOfSimulated = " in % of the simulated", *kInDays = " in days", *kInKilowatts = " in kW",
+                     *kInPercent = " in %";
+
+/// Writes tokens with the letters that `--tokens` takes: "2.31T".
+std::string tokens_in_words(double tokens) {
+  constexpr double tera = 1e12, giga = 1e9, mega = 1e6;
+  return tokens >= tera   ? fmt::format("{:.4g}T", tokens / tera)
+         : tokens >= giga ? fmt::format("{:.4g}B", tokens / giga)
+                          : fmt::format("{:.4g}M", tokens / mega);
+}
 }  // namespace
 
 // The texts do not say GPU, because the chips may be of another kind.
@@ -80,26 +89,34 @@ std::string quantity_words(const std::string& quantity) {
   if (const std::string name = name_after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
   if (const std::string name = name_after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
   if (const std::string name = name_after("purchase of "); !name.empty()) return "price of " + name;
-  for (const char* end : {kOfSimulated, kInDays})
+  for (const char* end : {kOfSimulated, kInDays, kInKilowatts, kInPercent})
     if (quantity.ends_with(end)) {
       const std::string begin = quantity.substr(0, quantity.size() - std::strlen(end));
       return begin.starts_with("time of ") ? "time of the training on " + begin.substr(8) : begin;
     }
+  if (quantity == "tokens") return "length of the training";
   return quantity == "kwh" ? "price of a kWh" : quantity;
 }
 
+std::string quantity_value(const std::string& quantity, double value) {
+  return quantity == "tokens" ? tokens_in_words(value) : full_number(value);
+}
+
 std::string quantity_amount(const SizeAnswer& answer, const std::string& quantity, double value) {
+  if (quantity == "tokens") return tokens_in_words(value) + " tokens";
+  if (quantity.ends_with(kInKilowatts)) return full_number(value) + " kW";
+  if (quantity.ends_with(kInPercent)) return full_number(value) + " %";
   if (quantity.ends_with(kOfSimulated)) return full_number(value) + " % of the simulated";
   if (quantity != "deadline" && !quantity.ends_with(kInDays)) return full_number(value) + " " + answer.currency;
   return value < 0.1 ? days_words(value) : full_number(value) + (value == 1 ? " day" : " days");
 }
 
-namespace {
-
 std::string chance_words(double probability) {
   constexpr double sure = 0.995, impossible = 0.005;
   return probability > sure ? "more than 99 %" : probability < impossible ? "less than 1 %" : percent(probability, 0);
 }
+
+namespace {
 
 /// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
 std::string time_words(const SizeChoice& c, double wait) {
@@ -330,7 +347,8 @@ class VerdictWriter {
     for (const SizeThreshold& t : all)
       words.push_back(fmt::format("if the {} {} {} (now {}): then {}", quantity_words(t.quantity),
                                   t.threshold < t.value ? "falls below" : "rises above",
-                                  quantity_amount(answer_, t.quantity, t.threshold), full_number(t.value),
+                                  quantity_amount(answer_, t.quantity, t.threshold),
+                                  quantity_value(t.quantity, t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
     const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it."
                                            : fmt::format("The decision changes {}.", fmt::join(words, "; "));

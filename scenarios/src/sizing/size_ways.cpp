@@ -5,6 +5,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "sim/stable_sort.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -117,6 +119,21 @@ std::optional<SizeWay> best_way(const SizeAnswer& answer, const SizeRow& row) {
   for (const SizeWay& payment : ways_of_row(answer, row))
     if (!best || rank(payment) < rank(*best)) best = payment;
   return best;
+}
+
+std::vector<SizeRow> best_rows(const SizeAnswer& answer, std::size_t most) {
+  std::vector<SizeRow> rows;
+  for (const SizeRow& row : answer.rows)
+    if (const std::optional<SizeWay> payment = best_way(answer, row)) {
+      rows.push_back(row);
+      take_way(answer, *payment, rows.back());
+    }
+  sort_stably(rows, [](const SizeRow& a, const SizeRow& b) {
+    const auto rank = [](const SizeRow& row) { return std::pair(!row.meets, row.meets ? row.cost : row.end_days); };
+    return rank(a) < rank(b);
+  });
+  if (rows.size() > most) rows.resize(most);
+  return rows;
 }
 
 void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {

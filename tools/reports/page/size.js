@@ -9,14 +9,16 @@ const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of mem
 const power = watts => watts === undefined ? '–' : scaled(watts, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
 /// The words for a price or a limit of the question.
 function quantity(key) {
-  const names = [[/^time of (.*) in % of the simulated$/, 'time of the training on $1'], [/ in days$/, ''], [/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh$/, 'price of a kWh']];
+  const names = [[/^time of (.*) in % of the simulated$/, 'time of the training on $1'], [/ in (days|kW|%)$/, ''], [/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh$/, 'price of a kWh'], [/^tokens$/, 'length of the training']];
   const [pattern, words] = names.find(([p]) => p.test(key)) || [/^/, ''];
   return key.replace(pattern, words);
 }
 /// The amount of a price or a limit, with its unit.
 const amount = (t, path) => {
   const days = t.quantity === 'deadline' || / in days$/.test(t.quantity), minutes = value(answer, path) < 0.1;
-  const unit = days ? (minutes ? '' : ' days') : / in % of the simulated$/.test(t.quantity) ? ' % of the simulated' : ' ' + currency;
+  if (t.quantity === 'tokens') return el('span', {}, scaled(value(answer, path), [[1e12, 'T tokens'], [1e9, 'B tokens'], [1e6, 'M tokens']]));
+  const units_of = [[/ in % of the simulated$/, ' % of the simulated'], [/ in kW$/, ' kW'], [/ in %$/, ' %'], [/^/, ' ' + currency]];
+  const unit = days ? (minutes ? '' : ' days') : units_of.find(([p]) => p.test(t.quantity))[1];
   return el('span', {}, figure(path, days ? 'days' : 'number'), unit);
 };
 
@@ -24,7 +26,11 @@ const amount = (t, path) => {
 const unit = key => [[/^gpu_hour of /, 'a GPU-hour'], [/^node_hour of /, 'a node-hour'], [/^purchase of /, 'a node']].filter(([p]) => p.test(key)).map(([, words]) => words)[0] || quantity(key);
 /// The word behind a time of `units.days`, which itself says minutes.
 const dayWord = days => days > 0 && days < 0.1 ? 'for the training' : 'days';
-const span = ([low, high]) => low < 0.1 && high >= 0.1 ? `${units.days(low)} to ${digits(high * 1440)} min` : [low, high].map(v => v < 0.1 ? units.days(v) : digits(v)).join(' to ');
+/// An interval of days with one unit for both of its ends, that of the lower one.
+function span([low, high]) {
+  const [unit, ofDay] = low >= 0.1 ? ['', 1] : low * 24 >= 1 ? [' h', 24] : low * 1440 >= 1 ? [' min', 1440] : [' s', 86400];
+  return `${digits(low * ofDay)} to ${digits(high * ofDay)}${unit}`;
+}
 /// A probability; nearly 1 is what no measurement can say.
 const chance = path => value(answer, path) > 0.995 ? '> 99 %' : figure(path, 'share');
 
@@ -109,6 +115,14 @@ function networks() {
         : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')), networkParts(all));
 }
 
+/// The training on nodes that are delivered in batches.
+function growth() {
+  const all = answer.growth;
+  if (!all) return;
+  section('As the nodes are delivered', el('p', {}, all.reason), table([{name: 'nodes', number: true}, {name: 'from day', number: true}, {name: 'to day', number: true}, {name: 'part of the training', number: true}, {name: 'step', number: true}, {name: 'plan', words: true}],
+    all.phases.map((p, i) => [...[['nodes', 'number'], ['begin_days', 'number'], ['end_days', 'number'], ['share', 'share'], ['step_time_s', 'seconds']].map(([key, unit]) => cell(`growth.phases.${i}.${key}`, unit)), p.plan]), true));
+}
+
 /// Owned nodes, and bought ones of another type: alone, in one job, or with a job on each.
 function islands() {
   (answer.islands || []).forEach((all, i) => section('Owned and bought nodes', el('p', {}, all.reason[0].toUpperCase() + all.reason.slice(1)), table([{name: `beside ${all.nodes} × ${all.node}`}, {name: 'to buy'},
@@ -173,6 +187,7 @@ verdict();
 waysToPay();
 networks();
 islands();
+growth();
 changes();
 sizes();
 assumptions();

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/energy/price_names.hpp"
 #include "models/energy/prices.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -88,7 +89,11 @@ int serve_verb(const std::vector<std::string>& words) {
   if (!file.empty() && !task.empty()) throw UserError("trainyard serve: a scenario or --task, one of both");
   const std::string price_file = prices.empty() ? "" : prices_override(prices).second;
   // An error of the file ends the command, not each request.
-  if (!prices.empty()) read_prices(Catalog().resolve("price", parse_document(price_file, "--prices")));
+  if (!prices.empty()) {
+    const Node entry = Catalog().resolve("price", parse_document(price_file, "--prices"));
+    read_prices(entry);
+    check_price_names(entry, Catalog());
+  }
   const ServedTasks tasks = served_tasks();
   const std::string first_scenario =
       file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();

@@ -10,6 +10,7 @@
 #include "models/energy/energy.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/running/bought_network.hpp"
+#include "scenarios/src/running/node_power.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/hashing.hpp"
 #include "sim/observers/progress.hpp"
@@ -147,7 +148,7 @@ class FleetStudy {
       std::ranges::sort(left_out);
       if (steps_[i].empty()) fail(training.place, "trainings.nodes: no number of the range is possible: " + reason);
       if (!reason.empty())
-        left_out_ += fmt::format("{}: {} node{}; {}\n", training.name, fmt::join(left_out, ", "),
+        left_out_ += fmt::format("{}: {} node{}; {}\n", training.name, ranges_in_words(left_out),
                                  left_out == std::vector{1} ? "" : "s", reason);
     }
   }
@@ -397,10 +398,10 @@ class FleetStudy {
         add(offer.name(), reserved_hours(offer, hours).cost * *hour * node.gpus * a.nodes + electricity);
     if (prices.purchase.has_price(node.name, node.gpu.name)) {
       const double pue = file_.trainings.front().scenarios.front().site.pue;
-      const std::vector<BoughtNodes> bought{
-          {node.name, node.gpu.name, a.nodes, node.gpus, node.hcas, node.most_power().value}};
+      const Watts most = prices.purchase.kw_month > 0 ? provided_power(node, Catalog()) : node.most_power();
+      const std::vector<BoughtNodes> bought{{node.name, node.gpu.name, a.nodes, node.gpus, node.hcas, most.value}};
       const double watts = watt_seconds / a.horizon / pue;
-      Ownership owned = cost_of_ownership(prices.purchase, bought, watts, pue, rent);
+      Ownership owned = cost_of_ownership(prices.purchase, bought, watts, pue, 0);
       ClusterSpec cluster = file_.cluster;
       cluster.nodes = a.nodes;
       set_fabric_network(cluster, prices.purchase, owned);

@@ -123,6 +123,9 @@ std::string fleet_csv(const FleetAnswer&);
 /// Returns a picture: a lane for each training, and the nodes in use over time.
 std::string fleet_picture(const FleetAnswer&);
 
+/// Writes ascending numbers as ranges: "17 to 63, 65".
+std::string ranges_in_words(const std::vector<int>& numbers);
+
 const std::vector<std::string>& queue_policy_names();
 
 }  // namespace trainyard

@@ -194,11 +194,11 @@ std::string larger_words(const FleetAnswer& a) {
       a.enough_above->nodes, counted_noun(a.enough_above->spares, "spare"));
 }
 
-/// Names the trainings that may run out of memory; "": none.
+/// Names the trainings that may run out of memory on nodes that the cluster has for them; "": none.
 std::string at_risk(const FleetAnswer& a) {
   std::vector<std::string> words;
   for (const FleetStep& step : a.steps)
-    if (!is_safe_risk(step.risk))
+    if (!is_safe_risk(step.risk) && step.nodes <= a.nodes - a.spares)
       words.push_back(fmt::format("{} on {} with a probability of {}", step.training, counted_noun(step.nodes, "node"),
                                   percent(step.risk, 0)));
   return words.empty() ? "" : fmt::format(" At risk to run out of memory: {}.", fmt::join(words, ", "));
@@ -295,6 +295,16 @@ std::string fleet_csv(const FleetAnswer& answer) {
   std::string text = fmt::format("{}\n", fmt::join(keys, ","));
   for (const FleetRow& row : answer.rows) text += csv_line(fields.json(row), keys);
   return text;
+}
+
+std::string ranges_in_words(const std::vector<int>& numbers) {
+  std::vector<std::string> words;
+  for (std::size_t first = 0, last = 0; first < numbers.size(); first = ++last) {
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    words.push_back(first == last ? fmt::format("{}", numbers[first])
+                                  : fmt::format("{} to {}", numbers[first], numbers[last]));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 void judge_fleet(FleetAnswer& answer) {

@@ -1,0 +1,234 @@
+// The names in a price file, and deliveries in batches.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/energy/price_names.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/running/node_power.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
+#include "scenarios/src/studies/answer.hpp"
+#include "tests/scenarios/sized_rows.hpp"
+#include "tools/reports/report.hpp"
+
+namespace scenarios_test_price_names {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+void check_names(const std::string& text, const std::vector<std::string>& defined = {}) {
+  check_price_names(parse_document(text, "p.yml"), Catalog(), defined);
+}
+
+}  // namespace
+
+TEST_CASE("a name that the catalog does not have is one error with its place and the nearest name", "[costs]") {
+  for (const char* text :
+       {"gpu_hour: {NAME: 1}", "node_hour: {NAME: 1}", "reserved: [{months: 1, gpu_hour: {NAME: 1}}]",
+        "spot: {interruption: 60 h, node_hour: {NAME: 1}}", "purchase: {node: {NAME: 1}}",
+        "purchase: {owned: {NAME: 8}}", "purchase: {delivery: {NAME: 8 d}}", "purchase: {gpu: {NAME: 8}}",
+        "switch: {NAME: 3}"}) {
+    const auto with_name = [text](const std::string& name) {
+      std::string all = text;
+      return "years: 4\n" + all.replace(all.find("NAME"), 4, name) + "\n";
+    };
+    const std::string key = text;
+    const bool takes_gpus = key.find("gpu: {") != std::string::npos, is_switch = key.starts_with("switch");
+    const std::string good = is_switch ? "quantum-2" : takes_gpus ? "h100-sxm5-80gb" : "dgx-h100";
+    CAPTURE(text, good);
+    CHECK_NOTHROW(check_names(with_name(good)));
+    const std::string bad = good.substr(0, good.size() - 1) + "x";
+    CHECK_THROWS_WITH(check_names(with_name(bad)), Contains("p.yml:2:") && Contains("unknown") &&
+                                                       Contains("\"" + bad + "\"") && Contains("did you mean"));
+    if (is_switch) continue;
+    CHECK_NOTHROW(check_names(with_name("my-box"), {"my-box"}));  // the scenario defines it
+    CHECK_NOTHROW(check_names(with_name("custom-node")));
+  }
+  CHECK_THROWS_WITH(
+      check_names("purchase: {owned: {h100-sxm5-80gb: 512}}\n"),
+      Contains("p.yml:1:") && Contains("prices.purchase.owned: h100-sxm5-80gb is a GPU") && Contains("dgx-h100"));
+  CHECK_THROWS_WITH(check_names("purchase: {gpu: {dgx-h100: 3}}\n"),
+                    Contains("dgx-h100 is a type of node; expected its GPU, h100-sxm5-80gb"));
+  CHECK_NOTHROW(check_names("purchase: {delivery: {h100-sxm5-80gb: 30 d}}\ngpu_hour: {dgx-h100: 1}\n"));
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios"))
+    if (entry.path().filename().string().starts_with("prices-")) {
+      CAPTURE(entry.path().string());
+      CHECK_NOTHROW(check_price_names(read_document(entry.path()), Catalog()));
+    }
+}
+
+TEST_CASE("run and size refuse a price file with a wrong name", "[costs][size]") {
+  const std::string scenario =
+      "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, training: {tokens: 1e9}}\n"
+      "prices: {gpu_hour: {a100-sxm4-80gb: 1}, purchase: {node: {dgx-a100: 100}, owned: {dgx-a10: 4}}}\n";
+  CHECK_THROWS_WITH(read_scenario_text(scenario, "x.yaml"),
+                    Contains("x.yaml:4:") && Contains("prices.purchase.owned: unknown node \"dgx-a10\""));
+  SizeOptions options;
+  options.days = 30;
+  CHECK_THROWS_WITH(size_clusters(parse_document(scenario, "x.yaml"), "x", options),
+                    Contains("x.yaml:4:") && Contains("unknown node \"dgx-a10\""));
+}
+
+TEST_CASE("space by the kilowatt is paid for the power that a site provides for a node", "[costs]") {
+  const Catalog catalog;
+  Site site;
+  site.power = Watts{1e9};
+  for (const char* node : {"dgx-a100", "dgx-h100", "dgx-b200", "mi300x-8x"}) {
+    CAPTURE(node);
+    const Scenario s = read_scenario_text(
+        fmt::format("cluster: {{node: {}}}\nmodel: gpt2\nplan: {{micro_batch_size: 8, precision: bf16}}\n"
+                    "prices: {{purchase: {{node: {{{}: 100}}, kw_month: 150}}}}\n",
+                    node, node),
+        "x.yaml");
+    const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
+    const double limit = site_limit(site, s.cluster.node, catalog)->node_power;
+    CHECK(r.money->ownership->yearly.at("space") == Approx(limit / 1000 * 12 * 150));
+    CHECK(provided_power(s.cluster.node, catalog).value == limit);
+  }
+}
+
+TEST_CASE("nodes that are owned already have no rent, and what they cost in use counts on both sides", "[costs]") {
+  const auto costs = [](int owned, const std::string& rents = "gpu_hour: {a100-sxm4-80gb: 1}") {
+    const Scenario s = read_scenario_text(
+        fmt::format("cluster: {{node: dgx-a100, nodes: 2, fabric: nonblocking}}\nmodel: gpt2\n"
+                    "plan: {{micro_batch_size: 8, precision: bf16}}\nsite: {{pue: 1.3}}\n"
+                    "prices: {{{}, reserved: [{{months: 12, idle: 1, gpu_hour: {{a100-sxm4-80gb: 0.5}}}}], purchase: "
+                    "{{node: {{dgx-a100: 1000}}, kwh: 0.1, kw_month: 3, owned: {{dgx-a100: {}}}}}}}\n",
+                    rents, owned),
+        "x.yaml");
+    return *answer(s, {.simulation = {.critical_path = false}}).result.money->ownership;
+  };
+  const Ownership none = costs(0), half = costs(1), all = costs(2);
+  REQUIRE(none.rents.size() == 2);
+  REQUIRE(half.rents.size() == 2);
+  const double power = none.yearly.at("electricity") + none.yearly.at("cooling"), space = none.yearly.at("space");
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(half.rents[i].used == Approx(none.rents[i].used / 2 + (power + space) / 2));
+    CHECK(half.rents[i].unused == Approx(none.rents[i].unused / 2 + space / 2));
+  }
+  CHECK(none.rents[0].used == Approx(16 * 8760));
+  CHECK(all.rents.empty());  // nothing is bought or rented
+  // At the share of the hours that pays, buying costs as much as renting.
+  const auto use = break_even(half);
+  REQUIRE(use);
+  const double owning = half.year() - power + use->use * power;
+  for (const YearlyRent& rent : half.rents) {
+    const double renting = rent.unused + use->use * (rent.used - rent.unused);
+    CAPTURE(rent.terms, use->terms);
+    if (rent.terms == use->terms)
+      CHECK(owning == Approx(renting));
+    else
+      CHECK(owning < renting * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("parts of a network without a price are named as not counted", "[costs]") {
+  const auto left_out = [](const std::string& parts) {
+    const Scenario s = read_scenario_text(
+        "cluster: {node: dgx-a100, nodes: 2, fabric: nonblocking}\nmodel: gpt2\n"
+        "plan: {micro_batch_size: 8, precision: bf16}\nprices: {purchase: {node: {dgx-a100: 1000}" +
+            parts + "}}\n",
+        "x.yaml");
+    const Ownership o = *answer(s, {.simulation = {.critical_path = false}}).result.money->ownership;
+    CHECK(o.price() > 0);
+    return fmt::format("{}", fmt::join(o.left_out(), " and "));
+  };
+  CHECK(left_out(", switch: 10, cable: 1").empty());
+  CHECK_THAT(left_out(", switch: 10"), Contains("cables, since prices.purchase has no cable"));
+  CHECK_THAT(left_out(", cable: 1"), Contains("switches, since prices.purchase has no switch"));
+  CHECK_THAT(left_out(""), Contains("network, since prices.purchase has no switch and no cable"));
+}
+
+TEST_CASE("bought nodes arrive in batches, the owned ones first, and the last batch brings all further ones",
+          "[costs][size]") {
+  const Prices prices = prices_of(
+      "purchase: {node: {dgx-a100: 100}, owned: {dgx-a100: 4}, delivery: {dgx-a100: [{nodes: 8, after: 10 d}, {nodes: "
+      "8, "
+      "after: 20 d}, {after: 40 d}]}}\n");
+  const auto arrivals = [&prices](int count) {
+    std::string text;
+    for (const Purchase::Batch& each : prices.purchase.arrivals("dgx-a100", "a100-sxm4-80gb", count))
+      text += fmt::format("{} at {:g} ", each.nodes, each.after.value / 86400);
+    return text;
+  };
+  CHECK(arrivals(3) == "3 at 0 ");
+  CHECK(arrivals(4) == "4 at 0 ");
+  CHECK(arrivals(9) == "4 at 0 9 at 10 ");
+  CHECK(arrivals(20) == "4 at 0 12 at 10 20 at 20 ");
+  CHECK(arrivals(50) == "4 at 0 12 at 10 20 at 20 50 at 40 ");
+  for (int count = 1; count < 60; ++count) {
+    const auto all = prices.purchase.arrivals("dgx-a100", "a100-sxm4-80gb", count);
+    CHECK(all.back().nodes == count);
+    CHECK(all.back().after == prices.purchase.delivery("dgx-a100", "a100-sxm4-80gb", count));
+    for (std::size_t i = 1; i < all.size(); ++i) CHECK(all[i - 1].after < all[i].after);
+  }
+  for (const auto& [batches, error] : {std::pair{"[{nodes: 8}]", "after"},
+                                       {"[{after: 3 d}, {nodes: 8, after: 4 d}]", "brings all further nodes"},
+                                       {"[{nodes: 2, after: 3 d}, {nodes: 8, after: 2 d}]", "later time"},
+                                       {"[{nodes: 0, after: 3 d}]", "nodes"},
+                                       {"{nodes: 8}", "prices.purchase.delivery"}})
+    CHECK_THROWS_WITH(
+        prices_of(fmt::format("purchase: {{node: {{dgx-a100: 100}}, delivery: {{dgx-a100: {}}}}}\n", batches)),
+        Contains("prices.yml:1:") && Contains(error));
+}
+
+TEST_CASE("a training on nodes in batches ends by the phases that run has on these nodes", "[size]") {
+  SizeOptions options;
+  options.days = 30;
+  options.purchase = true;
+  options.gpus = 64;
+  options.node_types = {"dgx-a100"};
+  options.work = 2e5;
+  const auto answer_with = [&options](const std::string& delivery) {
+    return size_clusters(
+        parse_document("cluster: {node: dgx-a100}\nmodel: gpt2\nsoftware: megatron-core\n"
+                       "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, "
+                       "training: {tokens: 2e11}, pipeline: {schedule: 1f1b}}\nprices: {purchase: {node: {dgx-a100: "
+                       "100}, delivery: {dgx-a100: " +
+                           delivery + "}}}\n",
+                       "grow.yaml"),
+        "grow", options);
+  };
+  const SizeAnswer answer = answer_with("[{nodes: 2, after: 0.1 d}, {nodes: 2, after: 0.3 d}, {after: 0.9 d}]");
+  REQUIRE(answer.growth);
+  const SizeGrowth& growth = *answer.growth;
+  CHECK(growth.nodes == 8);
+  REQUIRE(growth.phases.size() >= 2);
+  double share = 0, end = growth.phases.front().begin_days;
+  for (const SizePhase& phase : growth.phases) {
+    CAPTURE(phase.nodes);
+    CHECK(phase.begin_days == Approx(end));
+    end = phase.end_days;
+    share += phase.share;
+    const Result r = trainyard::answer(read_scenario(parse_document(phase.scenario, "phase.yaml"), "phase")).result;
+    CHECK(r.whole_time().value / 86400 == Approx(phase.alone_days).epsilon(1e-9));
+    CHECK(r.step_time.value == Approx(phase.step_time).epsilon(1e-9));
+    CHECK(phase.share == Approx((phase.end_days - phase.begin_days) / phase.alone_days));
+    CHECK_THAT(growth.reason, Contains(fmt::format("{} nodes from day {:.4g} on do {:.3g} % of it", phase.nodes,
+                                                   phase.begin_days, phase.share * 100)));
+  }
+  CHECK(share == Approx(1));
+  CHECK(growth.end_days == Approx(end));
+  CHECK(growth.end_days <= growth.full_days);
+  REQUIRE(answer.cheapest);
+  CHECK(growth.full_days == Approx(answer.cheapest->end_days));
+  CHECK_THAT(growth.reason, Contains(days_words(growth.end_days)) && Contains(days_words(growth.full_days)));
+  CHECK_FALSE(answer_with("0.9 d").growth);
+  const nlohmann::ordered_json json = size_fields().json(answer).at("growth");
+  for (const FieldRow& field : size_growth_fields().rows()) {
+    CAPTURE(field.path);
+    const bool is_of_phase = field.path.starts_with("phases[].");
+    const nlohmann::ordered_json& keys = is_of_phase ? json.at("phases").front() : json;
+    CHECK(keys.contains(is_of_phase ? field.path.substr(9) : field.path.substr(0, field.path.find('['))));
+  }
+  CHECK_THAT(size_screen(answer), Contains("growing    The nodes are delivered in batches"));
+}
+
+}  // namespace scenarios_test_price_names

@@ -1,0 +1,88 @@
+// Verbs that take a file of prices, and the delivery of a bought cluster.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/reading/training_length.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+namespace tools_test_priced_verbs {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kScenario =
+    "cluster: {node: dgx-a100}\nmodel: gpt2\n"
+    "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, precision: bf16, "
+    "training: {tokens: 1e11}}\nsoftware: megatron-core\n";
+constexpr const char* kPrices =
+    "gpu_hour: {a100-sxm4-80gb: 2}\npurchase: {node: {dgx-a100: 100000}, kwh: 0.1, delivery: {dgx-a100: [{nodes: 1, "
+    "after: 12 d}, {after: 90 d}]}}\n";
+
+std::string long_days(double days) { return long_time(Seconds{days * 86400}); }
+
+}  // namespace
+
+TEST_CASE("plan, explain and compare with prices have the energy and the costs that run has", "[costs][compare]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("p.yml", kPrices);
+  const test::TopoAnswer plan =
+      shell.trainyard("plan s.yaml --brief --work 2M --prices p.yml --json plan.json --write best.yaml");
+  CHECK(plan.err.empty());
+  CHECK(shell.trainyard("run best.yaml --no-what-if --prices p.yml --json run.json").err.empty());
+  const json planned = json::parse(shell.text("plan.json")), run = json::parse(shell.text("run.json"));
+  for (const char* key : {"step", "per_million", "training"})
+    CHECK(planned.at("money").at(key).get<double>() == Approx(run.at("money").at(key).get<double>()));
+  for (const char* key : {"step_J", "gpu_power_W", "pue"})
+    CHECK(planned.at("energy").at(key).get<double>() == Approx(run.at("energy").at(key).get<double>()));
+  CHECK_THAT(plan.out, Contains("the best plan costs\n") && Contains("a million tokens") && Contains("tokens/J"));
+  // A scenario with prices needs no flag.
+  shell.write("priced.yaml", std::string(kScenario) + "prices: p.yml\n");
+  CHECK_THAT(shell.trainyard("plan priced.yaml --brief --work 2M").out, Contains("the best plan costs\n"));
+  CHECK_THAT(shell.trainyard("plan s.yaml --brief --work 2M").out, !Contains("costs"));
+  const test::TopoAnswer compared = shell.trainyard("compare best.yaml best.yaml --prices p.yml");
+  CHECK(compared.err.empty());
+  CHECK_THAT(compared.out, Contains("cost of a million tokens") && Contains("purchase"));
+  const test::TopoAnswer explained = shell.trainyard("explain best.yaml --prices p.yml");
+  CHECK(explained.err.empty());
+  CHECK_THAT(explained.out, Contains("USD a million tokens"));
+  CHECK_THAT(shell.trainyard("explain best.yaml --layers --prices p.yml").err, Contains("--prices: not with --layers"));
+}
+
+TEST_CASE("run and compare say when a training on bought nodes ends, with their delivery", "[costs][compare]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("p.yml", kPrices);
+  const std::string one = "--set plan.data_parallel.size=8 --set plan.micro_batch_size=8 --prices p.yml";
+  const test::TopoAnswer run = shell.trainyard("run s.yaml --no-what-if --json r.json " + one);
+  CHECK(run.err.empty());
+  const json answer = json::parse(shell.text("r.json"));
+  const double days = answer.at("training_time_s").get<double>() / 86400;
+  CHECK(answer.at("money").at("ownership").at("delivery_s") == 12 * 86400);
+  CHECK_THAT(run.out, Contains("all nodes are there after " + long_days(12)) &&
+                          Contains("the training ends after " + long_days(12 + days)));
+  const test::TopoAnswer compared = shell.trainyard("compare s.yaml s.yaml " + one);
+  CHECK_THAT(compared.out, Contains("delivery of all nodes") && Contains("after " + long_days(12 + days)));
+}
+
+TEST_CASE("limits of size that no question may have are refused with what is legal", "[size]") {
+  const test::TopoFolder shell;
+  const auto error_of = [&shell](const std::string& flag) {
+    return shell.trainyard("size --model gpt2 --tokens 1B --days 3 --nodes-of dgx-a100 " + flag).err;
+  };
+  for (const char* share : {"1.2", "90", "10%", "0.3", "x"})
+    CHECK_THAT(error_of(fmt::format("--confidence {}", share)),
+               Contains(share) && Contains("expected, such as 90% or 0.9") && !Contains("such as 10%"));
+  for (const char* money : {"0", "x"})
+    CHECK_THAT(error_of(fmt::format("--budget {}", money)), Contains("such as 500k or 20M"));
+  for (const char* money : {"500k", "20M", "2e6"})
+    CHECK_THAT(error_of(fmt::format("--budget {}", money)), Contains("--budget needs prices"));
+}
+
+}  // namespace tools_test_priced_verbs
