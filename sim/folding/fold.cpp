@@ -17,6 +17,7 @@ namespace trainyard {
 
 using folding::Element;
 using folding::FoldGraph;
+using folding::SlotRoute;
 using folding::Split;
 
 namespace {
@@ -64,11 +65,12 @@ class FoldedProgram : public Program {
 /// The attribute by which two actors with the same program differ.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
   if (graph.equivalence_class[a] != graph.equivalence_class[b]) return "another speed";
-  if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
-  for (std::size_t s = 0; s < std::min(graph.slot_routes[a].size(), graph.slot_routes[b].size()); ++s)
-    if (!(graph.slot_routes[a][s] == graph.slot_routes[b][s]))
+  if (graph.meetings[a].size() != graph.meetings[b].size()) return "other groups";
+  for (std::size_t s = 0; s < std::min(graph.slots[a].size(), graph.slots[b].size()); ++s)
+    if (const SlotRoute& x = graph.slots[a][s], &y = graph.slots[b][s]; !x.is_like(y))
       return fmt::format("another {} to the peer in slot {}",
-                         graph.slot_routes[a][s].latency != graph.slot_routes[b][s].latency ? "latency" : "route", s);
+                         graph.route_kinds[x.kind].latency != graph.route_kinds[y.kind].latency ? "latency" : "route",
+                         s);
   return "other routes to its peers";
 }
 

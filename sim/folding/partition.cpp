@@ -22,7 +22,7 @@ struct Received {
 };
 
 /// Returns the sum of hashes of a single edge of a kind.
-Received hashed(const ColouredGraph::EdgeKind& kind) {
+Received hashed(const EdgeKinds::Kind& kind) {
   const std::uint64_t hash = mix_bits(mix_bits(kind.label) ^ std::bit_cast<std::uint64_t>(kind.weight));
   return {hash, mix_bits(hash ^ kGoldenGamma)};
 }
@@ -37,7 +37,7 @@ class Refinement {
         place_(order_.size()),
         class_of_(order_.size()),
         received_(order_.size()) {
-    for (const ColouredGraph::EdgeKind& kind : graph.kinds) hashed_kinds_.push_back(hashed(kind));
+    for (const EdgeKinds::Kind& kind : graph.kinds) hashed_kinds_.push_back(hashed(kind));
     colour_classes();
   }
 

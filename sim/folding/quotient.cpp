@@ -50,15 +50,15 @@ class Quotient::Consumption {
     for (std::size_t b = 0; b < represented.size(); ++b)
       for (const std::uint32_t l : graph.bundles[b])
         if (represents[l]) represented[b].push_back(classes.link_class(l));
-    const auto add = [&](Uses& uses, const Crossing& c) {
-      for (const LinkId link_class : represented[c.bundle]) uses[link_class] += c.weight;
-    };
-    for (Actor a = 0; a < graph.actors(); ++a)
-      for (const Crossing& c : graph.crossings[position(a)])
-        if (!represented[c.bundle].empty() && c.segment != kPort)
-          add(by_segment_[{classes.actor_class(a), c.segment}], c);
-    for (std::size_t g = 0; g < graph.groups.size(); ++g)
-      for (const Crossing& c : graph.groups[g].crossings) add(by_group_[classes.group_class(g)], c);
+    for (Element flow = 0; flow < graph.crossings.size(); ++flow)
+      for (const Crossing& c : graph.crossings[flow]) {
+        const auto& [segment, weight] = graph.crossing_kinds[c.kind];
+        if (represented[c.bundle].empty() || segment == kPort) continue;
+        const std::uint32_t flow_class = classes.partition.class_of[flow];
+        Uses& uses = flow_class < classes.first_group ? by_segment_[{static_cast<Actor>(flow_class), segment}]
+                                                      : by_group_[flow_class - classes.first_group];
+        for (const LinkId link_class : represented[c.bundle]) uses[link_class] += weight;
+      }
   }
 
   /// Uses by the messages that the actors of a class send over a leg of a slot.
@@ -120,10 +120,10 @@ void Quotient::add_owners(const Consumption& consumption) {
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
-    const std::span<const SlotRoute> slot_routes = classes.graph.slot_routes[position(first)];
-    for (std::size_t s = 0; s < slot_routes.size(); ++s) {
-      if (slot_routes[s].first != s) continue;
-      Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
+    const std::span<const SlotRoute> slots = classes.graph.slots[position(first)];
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (slots[s].first != s) continue;
+      Route route = machine.route(first, slots[s].peer, PathClass::automatic);
       route.name = names_.insert(route.name).first->c_str();
       if (route.legs.empty()) {
         route.links = links_.emplace_back(list_of(consumption.leg_uses(c, s, 0)));
@@ -138,7 +138,7 @@ void Quotient::add_routes(const Machine& machine, const Classes& classes, const 
         route.links = links_.emplace_back(list_of(all_legs));
         route.legs = legs;
       }
-      routes_.emplace(key_of(first, slot_routes[s].peer), route);
+      routes_.emplace(key_of(first, slots[s].peer), route);
     }
   }
 }
@@ -182,25 +182,25 @@ void Quotient::add_views(const Classes& classes) {
   for (const std::vector<Actor>& members : classes.members) {
     const Actor rep = members.front();
     ClassView& view = views_.emplace_back();
-    for (const SlotRoute& slot_route : graph.slot_routes[position(rep)]) {
-      const Actor peer_class = classes.actor_class(slot_route.peer);
+    for (const SlotRoute& slot : graph.slots[position(rep)]) {
+      const Actor peer_class = classes.actor_class(slot.peer);
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
-      view.sending.push_back({rep, slot_route.peer});
+      view.sending.push_back({rep, slot.peer});
       // Messages come over the route on which the peer's representative sends.
-      if (slot_route.reverse == kNoSlot)
-        view.receiving.push_back({slot_route.peer, rep});
+      if (slot.reverse == kNoSlot)
+        view.receiving.push_back({slot.peer, rep});
       else
-        view.receiving.push_back({sender, graph.slot_routes[position(sender)][slot_route.reverse].peer});
+        view.receiving.push_back({sender, graph.slots[position(sender)][slot.reverse].peer});
     }
-    const std::span<const ActorOutline::Meeting> meetings = graph.meetings[position(rep)];
-    for (std::size_t m = 0; m < meetings.size(); ++m) {
-      const std::size_t group_class = classes.group_class(graph.group_of[position(rep)][m]);
-      view.meetings[meetings[m].group] = {static_cast<Tag>(group_class),
-                                          static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
-      if (!meetings[m].flow) continue;
-      if (view.group_flows.size() <= meetings[m].slot) view.group_flows.resize(meetings[m].slot + 1U, nullptr);
-      view.group_flows[meetings[m].slot] = &flows_[group_class];
+    for (const Meeting& meeting : graph.meetings[position(rep)]) {
+      const FoldGroup& group = graph.groups[meeting.group];
+      const std::size_t group_class = classes.group_class(meeting.group);
+      view.meetings[group.tag] = {static_cast<Tag>(group_class),
+                                  static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
+      if (!group.flow) continue;
+      if (view.group_flows.size() <= meeting.slot) view.group_flows.resize(meeting.slot + 1U, nullptr);
+      view.group_flows[meeting.slot] = &flows_[group_class];
     }
   }
 }

@@ -32,7 +32,7 @@ std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
     std::vector<std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>> received(n);
     for (Element from = 0; from < n; ++from)
       for (std::size_t i = graph.first[from]; i < graph.first[from + 1]; ++i) {
-        const ColouredGraph::EdgeKind& kind = graph.kinds[graph.edges[i].kind];
+        const EdgeKinds::Kind& kind = graph.kinds[graph.edges[i].kind];
         received[graph.edges[i].to].emplace_back(colour[from], kind.label, kind.weight);
       }
     std::map<std::pair<std::uint64_t, std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>>, std::uint32_t>
