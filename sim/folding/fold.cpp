@@ -78,7 +78,7 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
                                     const std::vector<std::uint64_t>& colours, const std::vector<Split>& splits) {
   constexpr std::size_t kMost = 1000;
   const auto name = [&](Element e) {
-    if (e < graph.group_element(0)) return machine.actor_name(static_cast<Actor>(e));
+    if (e < graph.group_element(0)) return machine.actor_name(graph.representative(e));
     if (e >= graph.bundle_element(0)) return graph.first_link(e - graph.bundle_element(0)).name.text();
     return "the group of " + machine.actor_name(graph.groups[e - graph.group_element(0)].members.front().first);
   };
@@ -139,7 +139,7 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   folding::Partition partition;
   {
     folding::ColouredGraph coloured = graph.coloured_graph();
-    partition = folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
+    partition = folding::refine(coloured, graph.group_element(0), position(most_classes));
     colours = std::move(coloured.colours);
   }  // frees the edges: the check needs as much memory
   end_if_interrupted();
@@ -156,9 +156,11 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   for (std::size_t l = 0; l < graph.links.size(); ++l) {
     const LinkId c = classes.link_class(l);
     if (position(c) == links_.size()) links_.push_back({graph.links[l], 0});
-    links_[position(c)].links += 1;
-    class_of_link_[position(graph.links[l])] = c;
+    links_[position(c)].links += graph.orbit_size(l);
   }
+  for (std::size_t l = 0; l < class_of_link_.size(); ++l)
+    if (const std::int32_t used = graph.used_number[l]; used >= 0)
+      class_of_link_[l] = classes.link_class(position(used));
   quotient_ = std::make_unique<folding::Quotient>(machine, classes);
   ports_.resize(members_.size());
   const Contention* contention = machine.contention();

@@ -65,8 +65,8 @@ class Check {
   Parts links_of(std::span<const Crossing> crossings) const {
     Parts parts;
     for (const Crossing& c : crossings) {
-      const auto& [segment, weight] = graph_.crossing_kinds[c.kind];
-      parts.emplace_back(class_of_bundle(c.bundle), segment, weight);
+      const auto& [segment, weight, count] = graph_.crossing_kinds[c.kind];
+      parts.insert(parts.end(), count, {class_of_bundle(c.bundle), segment, weight});
     }
     std::sort(parts.begin(), parts.end());
     return parts;
@@ -77,7 +77,7 @@ class Check {
     if (graph_.equivalence_class[a] != graph_.equivalence_class[f]) return "hardware";
     if (!std::ranges::equal(graph_.slots[a], graph_.slots[f], &SlotRoute::is_like)) return "routes to peers";
     const auto peer_class = [this](const SlotRoute& slot) {
-      return slot.peer < graph_.actors() ? class_of_[static_cast<std::size_t>(slot.peer)]
+      return slot.peer < graph_.actors() ? class_of_[graph_.element(slot.peer)]
                                          : ~static_cast<std::uint32_t>(slot.peer);
     };
     const auto group_class = [this](const Meeting& meeting) { return class_of_[graph_.group_element(meeting.group)]; };
@@ -97,8 +97,7 @@ class Check {
 
   Parts members_of(const FoldGroup& group) const {
     Parts parts;
-    for (const auto& [actor, meeting] : group.members)
-      parts.emplace_back(class_of_[static_cast<std::size_t>(actor)], meeting, 1);
+    for (const auto& [actor, meeting] : group.members) parts.emplace_back(class_of_[graph_.element(actor)], meeting, 1);
     sum_up(parts);
     return parts;
   }
@@ -141,8 +140,8 @@ class Check {
     Parts uses(begin.back());
     std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
     each_crossing([&](Element flow, const Crossing& c) {
-      const auto& [segment, weight] = graph_.crossing_kinds[c.kind];
-      uses[next[c.bundle]++] = {class_of_[flow], segment, weight};
+      const auto& [segment, weight, count] = graph_.crossing_kinds[c.kind];
+      uses[next[c.bundle]++] = {class_of_[flow], segment, weight * graph_.crossings_of_link(flow, c)};
     });
     Parts bundle_uses;  // uses of one bundle
     const auto take = [&](std::size_t b) {

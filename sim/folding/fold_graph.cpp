@@ -28,13 +28,16 @@ enum class ElementKind : std::uint8_t { actor = 1, group, link };
 
 FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes,
                      Actor most_classes)
-    : used_number(machine.links().size(), -1), machine_(machine) {
+    : used_number(machine.links().size(), -1),
+      machine_(machine),
+      shift_(link_changes.empty() ? Shift::find(machine, source) : Shift(source.actors())) {
   take_outlines(source);
-  const auto pairs = static_cast<double>(slots.elements());
+  const double pairs = static_cast<double>(slots.elements()) * shift_.size();
   if (pairs > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", pairs);
   if (refusal_.empty()) compare_peers(most_classes);
   if (too_many_classes_) return;
-  for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_slot_routes(a);
+  for (Actor orbit = 0; orbit < shift_.orbits() && refusal_.empty(); ++orbit)
+    take_slot_routes(shift_.representative(orbit));
   if (!refusal_.empty()) return;
   find_reverse_slots();
   for (FoldGroup& group : groups) take_group(group);
@@ -46,7 +49,8 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
   std::unordered_map<Tag, std::uint32_t> group_index;
   std::vector<SlotRoute> slots_of_actor;
   std::vector<Meeting> meetings_of_actor;
-  for (Actor a = 0; a < source.actors(); ++a) {
+  for (Actor orbit = 0; orbit < shift_.orbits(); ++orbit) {
+    const Actor a = shift_.representative(orbit);
     const ActorOutline outline = source.outline(a);
     texts.push_back(outline.text);
     equivalence_class.push_back(machine_.equivalence_class(a));
@@ -59,12 +63,22 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
     meetings_of_actor.clear();
     for (const ActorOutline::Meeting& meeting : outline.meetings) {
       const auto [found, fresh] = group_index.try_emplace(meeting.group, static_cast<std::uint32_t>(groups.size()));
-      if (fresh) groups.push_back({meeting.group, meeting.flow, {}, {}});
-      groups[found->second].members.emplace_back(a, static_cast<std::uint16_t>(meetings_of_actor.size()));
-      meetings_of_actor.push_back({found->second, meeting.slot});
+      const std::uint32_t number = found->second;
+      if (fresh) {
+        FoldGroup& group = groups.emplace_back(FoldGroup{meeting.group, meeting.flow, 1, {}, {}});
+        for (Tag t = shift_.moved_group(group.tag); t != group.tag; t = shift_.moved_group(t), ++group.orbit_size)
+          group_index.emplace(t, number);
+      }
+      Tag tag = meeting.group;
+      for (Actor k = 0; k < shift_.size(); ++k, tag = shift_.moved_group(tag))
+        if (tag == groups[number].tag)
+          groups[number].members.emplace_back(shift_.moved(a, k), static_cast<std::uint16_t>(meetings_of_actor.size()));
+      meetings_of_actor.push_back({meeting.group, number, meeting.slot});
     }
     meetings.add(meetings_of_actor);
   }
+  if (shift_.moves())
+    for (FoldGroup& group : groups) std::ranges::sort(group.members);
 }
 
 /// Refines actors by their programs, equivalence classes and peers, if actors of one program differ in equivalence
@@ -83,10 +97,10 @@ void FoldGraph::compare_peers(Actor most_classes) {
     for (std::size_t a = 0; a < texts.size(); ++a)
       for (std::size_t s = 0; s < slots[a].size(); ++s)
         if (const Actor peer = slots[a][s].peer; peer >= 0 && peer < actors())
-          visit(static_cast<Element>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
+          visit(element(peer), Edge{static_cast<Element>(a), {static_cast<std::uint32_t>(s)}});
   };
   graph.store_edges(each_edge);
-  Partition partition = refine(graph, static_cast<Element>(actors()), static_cast<std::size_t>(most_classes));
+  Partition partition = refine(graph, group_element(0), static_cast<std::size_t>(most_classes));
   if (!partition.complete) too_many_classes_ = {std::move(graph.colours), std::move(partition)};
 }
 
@@ -95,31 +109,51 @@ void FoldGraph::use(LinkId link, std::uint32_t segment, double weight) {
   if (number < 0) {
     number = static_cast<std::int32_t>(links.size());
     links.push_back(link);
+    if (shift_.moves()) orbit_sizes_.push_back(1);
+    for (LinkId other = shift_.moved_link(link); other != link; other = shift_.moved_link(other)) {
+      used_number[static_cast<std::size_t>(other)] = number;
+      ++orbit_sizes_.back();
+    }
   }
-  crossed_.push_back({static_cast<std::uint32_t>(number), crossing_kinds.number(segment, weight)});
+  crossed_.push_back({static_cast<std::uint32_t>(number), crossing_kinds.number({segment, weight})});
+}
+
+/// Adds the row of a flow. Crossings of several links of an orbit are one.
+void FoldGraph::add_crossings() {
+  if (shift_.moves()) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> counts;
+    for (const Crossing& c : crossed_) ++counts[{c.bundle, c.kind}];
+    crossed_.clear();
+    for (const auto& [crossing, count] : counts) {
+      EdgeKind kind = crossing_kinds[crossing.second];
+      kind.count = count;
+      crossed_.push_back({crossing.first, crossing_kinds.number(kind)});
+    }
+  }
+  crossings.add(crossed_);
 }
 
 void FoldGraph::take_slot_routes(Actor actor) {
-  const std::span<SlotRoute> own = slots[static_cast<std::size_t>(actor)];
+  const std::span<SlotRoute> row = slots[element(actor)];
   crossed_.clear();
-  for (std::size_t s = 0; s < own.size(); ++s) {
-    if (own[s].first < s) {
-      own[s].kind = own[own[s].first].kind;
+  for (std::size_t s = 0; s < row.size(); ++s) {
+    if (row[s].first < s) {
+      row[s].kind = row[row[s].first].kind;
       continue;
     }
-    machine_.visit_route(actor, own[s].peer, PathClass::automatic, [&](const Route& route) {
+    machine_.visit_route(actor, row[s].peer, PathClass::automatic, [&](const Route& route) {
       if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot)
-        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(own[s].peer));
+        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(row[s].peer));
       else if (route.alternatives)
         refusal_ = "the network chooses the path of each message by the load";
       else
-        own[s].kind = take_route(route, s);
+        row[s].kind = take_route(route, s);
     });
     if (!refusal_.empty()) return;
   }
   if (const Contention* contention = machine_.contention())
     for (const LinkId port : contention->ports(actor)) use(port, kPort, 1);
-  crossings.add(crossed_);
+  add_crossings();
 }
 
 /// Appends the links that a slot's route crosses, and returns the number of its kind.
@@ -142,8 +176,12 @@ void FoldGraph::find_reverse_slots() {
   for (std::size_t a = 0; a < slots.size(); ++a)
     for (SlotRoute& slot : slots[a]) {
       if (slot.peer < 0 || slot.peer >= actors()) continue;
-      const std::span<const SlotRoute> back = slots[static_cast<std::size_t>(slot.peer)];
-      const auto found = std::ranges::find(back, static_cast<Actor>(a), &SlotRoute::peer);
+      const std::span<const SlotRoute> back = slots[element(slot.peer)];
+      const Actor times = shift_.times(slot.peer);  // the slots are those of the peer's representative
+      const auto leads_back = [&](const SlotRoute& s) {
+        return s.peer >= 0 && s.peer < actors() && shift_.moved(s.peer, times) == representative(a);
+      };
+      const auto found = std::ranges::find_if(back, leads_back);
       if (found != back.end()) slot.reverse = static_cast<std::uint16_t>(found - back.begin());
     }
 }
@@ -156,7 +194,7 @@ void FoldGraph::take_group(FoldGroup& group) {
     group.latency = route.latency;
     for (const LinkUse& u : route.links) use(u.link, 0, u.weight);
   }
-  crossings.add(crossed_);
+  add_crossings();
 }
 
 /// Capacities that change at some time are attributes of a link. If links fail, messages take other paths.
@@ -172,15 +210,21 @@ void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
 
 /// Until here, each used link is a bundle of its own. Flows keep one crossing of each bundle, that of its first link.
 void FoldGraph::bundle_links() {
-  // At first all links are in one part. Each flow moves the links that it crosses into parts of their own, one for each
-  // kind of crossing and part that they were in.
+  // At first all links whose orbits are equally large are in one part. Each flow moves the links that it crosses into
+  // new parts, one for each kind of crossing and part that they were in.
   struct Part {
     std::uint32_t links = 0, visit = 0;  // number of its links, and the last visit that moved some of them
     std::uint32_t moved_to = 0;
   };
-  std::vector<Part> parts(1);
-  parts.front().links = static_cast<std::uint32_t>(links.size());
-  std::vector<std::uint32_t> part_of(links.size(), 0), empty;
+  std::vector<Part> parts;
+  std::map<std::uint32_t, std::uint32_t> part_of_size;  // links of one bundle are of orbits of one size
+  std::vector<std::uint32_t> part_of, empty;
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    const auto [part, fresh] = part_of_size.try_emplace(orbit_size(l), static_cast<std::uint32_t>(parts.size()));
+    if (fresh) parts.emplace_back();
+    ++parts[part->second].links;
+    part_of.push_back(part->second);
+  }
   std::uint32_t visit = 0;
   for (std::size_t flow = 0; flow < crossings.size(); ++flow) {
     crossed_.assign(crossings[flow].begin(), crossings[flow].end());
@@ -277,19 +321,21 @@ ColouredGraph FoldGraph::coloured_graph() const {
       // A peer receives this actor's edge under the slot that leads from the peer to this actor.
       for (std::size_t s = 0; s < slots[a].size(); ++s)
         if (const SlotRoute& slot = slots[a][s]; slot.first == s && slot.reverse != kNoSlot)
-          visit(me, Edge{static_cast<Element>(slot.peer), kSlotLabel + slot.reverse, 1});
+          visit(me, Edge{element(slot.peer), {kSlotLabel + slot.reverse}});
       for (std::size_t m = 0; m < meetings[a].size(); ++m) {
         const Element group = group_element(meetings[a][m].group);
-        visit(me, Edge{group, kMeetingLabel + static_cast<std::uint32_t>(m), 1});
-        visit(group, Edge{me, kMemberLabel + static_cast<std::uint32_t>(m), 1});
+        const std::uint32_t members =
+            static_cast<std::uint32_t>(shift_.size()) / groups[meetings[a][m].group].orbit_size;
+        visit(me, Edge{group, {kMeetingLabel + static_cast<std::uint32_t>(m), 1, members}});
+        visit(group, Edge{me, {kMemberLabel + static_cast<std::uint32_t>(m)}});
       }
     }
     for (Element flow = 0; flow < crossings.size(); ++flow)
       for (const Crossing& c : crossings[flow]) {
-        const auto& [segment, weight] = crossing_kinds[c.kind];
+        const auto& [segment, weight, count] = crossing_kinds[c.kind];
         const std::uint32_t label = flow < texts.size() ? kFlowLabel + segment : kGroupLinkLabel;
-        visit(flow, Edge{bundle_element(c.bundle), label, weight});
-        visit(bundle_element(c.bundle), Edge{flow, label, 1});
+        visit(flow, Edge{bundle_element(c.bundle), {label, weight, crossings_of_link(flow, c)}});
+        visit(bundle_element(c.bundle), Edge{flow, {label, 1, count}});
       }
   };
   graph.store_edges(each_edge);

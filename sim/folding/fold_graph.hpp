@@ -11,6 +11,7 @@
 #include "sim/folding/outline.hpp"
 #include "sim/folding/partition.hpp"
 #include "sim/folding/rows.hpp"
+#include "sim/folding/shift.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard::folding {
@@ -48,20 +49,22 @@ constexpr std::uint32_t kPort = 0xfffffff0U;
 
 /// A group that an actor joins, and the slot of its flow (ActorOutline::Meeting).
 struct Meeting {
+  Tag tag = 0;              ///< ActorOutline::Meeting::group
   std::uint32_t group = 0;  ///< index into FoldGraph::groups
   std::uint16_t slot = 0;
 };
 
-/// A group whose flow crosses links.
+/// A group whose flow crosses links. It stands for all groups of its orbit.
 struct FoldGroup {
   Tag tag = 0;
   const GroupFlow* flow = nullptr;
+  std::uint32_t orbit_size = 1;
   Picoseconds latency;                                   ///< latency of its longest route, if the latency counts
   std::vector<std::pair<Actor, std::uint16_t>> members;  ///< actor, and index into the actor's meetings
 };
 
 /// Everything that folding compares: the attributes of actors, their peers, and the links that their messages and
-/// groups cross.
+/// groups cross. Elements are orbits of a shift: one actor, group or link of each stands for all.
 class FoldGraph {
  public:
   /// Stops before it requests routes if programs, equivalence classes and peers alone make more than `most_classes`
@@ -77,7 +80,9 @@ class FoldGraph {
     Partition partition;
   };
   const std::optional<TooManyClasses>& too_many_classes() const { return too_many_classes_; }
-  Actor actors() const { return static_cast<Actor>(texts.size()); }
+  Actor actors() const { return shift_.actors(); }
+  Element element(Actor actor) const { return static_cast<Element>(shift_.orbit(actor)); }
+  Actor representative(std::size_t element) const { return shift_.representative(static_cast<Actor>(element)); }
   Element group_element(std::size_t group) const { return static_cast<Element>(texts.size() + group); }
   Element bundle_element(std::size_t b) const { return static_cast<Element>(texts.size() + groups.size() + b); }
   /// The input of `refine`: actors, then groups, then bundles.
@@ -96,12 +101,20 @@ class FoldGraph {
   /// its ports; a group's flow has one row after those of the actors.
   Rows<Crossing> crossings;
   EdgeKinds crossing_kinds;
-  std::vector<LinkId> links;              ///< the links that messages cross
-  std::vector<std::int32_t> used_number;  ///< indexed by link: its index in `links`; −1: no message crosses it
+  std::vector<LinkId> links;              ///< the links that messages cross, one of each orbit
+  std::vector<std::int32_t> used_number;  ///< indexed by link: its orbit's index in `links`; −1: no message crosses it
   /// Links that exactly the same flows cross, with the same weights: most links of a node lie in a row. Indexed by
   /// bundle: indices into `links`, in ascending order. Bundles are numbered in the order of their first links.
   Rows<std::uint32_t> bundles;
 
+  /// Number of links that a used link stands for.
+  std::uint32_t orbit_size(std::size_t used) const { return orbit_sizes_.empty() ? 1 : orbit_sizes_[used]; }
+  /// Number of times that flows of a flow's orbit cross each link of a bundle's orbits as `crossing` says.
+  std::uint32_t crossings_of_link(Element flow, const Crossing& crossing) const {
+    const std::uint32_t flows =
+        flow < texts.size() ? static_cast<std::uint32_t>(shift_.size()) : groups[flow - texts.size()].orbit_size;
+    return flows * crossing_kinds[crossing.kind].count / orbit_size(bundles[crossing.bundle].front());
+  }
   const Link& link(std::size_t used) const { return machine_.links()[static_cast<std::size_t>(links[used])]; }
   const Link& first_link(std::size_t bundle) const { return link(bundles[bundle].front()); }
   /// Hash of the changes of a used link's capacity.
@@ -112,6 +125,8 @@ class FoldGraph {
 
  private:
   const Machine& machine_;
+  const Shift shift_;
+  std::vector<std::uint32_t> orbit_sizes_;  // indexed by used link; empty: the shift moves nothing
   std::string refusal_;
   std::optional<TooManyClasses> too_many_classes_;
   std::vector<Crossing> crossed_;                           // scratch memory: crossings of one flow
@@ -126,6 +141,7 @@ class FoldGraph {
   std::uint32_t take_route(const Route&, std::size_t slot);
   void find_reverse_slots();
   void take_group(FoldGroup&);
+  void add_crossings();
   void use(LinkId, std::uint32_t segment, double weight);
   void take_changes(std::span<const LinkChange>);
   void bundle_links();

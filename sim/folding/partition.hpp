@@ -9,25 +9,24 @@ using Element = std::uint32_t;
 
 /// Tells the element `to` something about the element from which the edge leads. Elements are equivalent only if they
 /// receive equal edges from each class.
-struct Edge {
-  Element to = 0;
+struct EdgeKind {
   std::uint32_t label = 0;
   double weight = 1;
+  std::uint32_t count = 1;  ///< number of such edges that the edge stands for
+  bool operator==(const EdgeKind&) const = default;
+};
+struct Edge {
+  Element to = 0;
+  EdgeKind kind;
 };
 
-/// Numbers pairs of a label and a weight. There may be millions of edges, but such pairs are few: an edge is stored as
-/// the number of its kind.
+/// Numbers the kinds of edges. There may be millions of edges, but their kinds are few: an edge is stored as the number
+/// of its kind.
 class EdgeKinds {
  public:
-  struct Kind {
-    std::uint32_t label = 0;
-    double weight = 1;
-    bool operator==(const Kind&) const = default;
-  };
-  std::uint32_t number(std::uint32_t label, double weight) {
-    const Kind kind{label, weight};
+  std::uint32_t number(const EdgeKind& kind) {
     if (last_ < kinds_.size() && kinds_[last_] == kind) return last_;  // consecutive edges are often of one kind
-    std::vector<std::uint32_t>& candidates = of_label_[label];
+    std::vector<std::uint32_t>& candidates = of_label_[kind.label];
     for (const std::uint32_t candidate : candidates)
       if (kinds_[candidate] == kind) return last_ = candidate;
     last_ = static_cast<std::uint32_t>(kinds_.size());
@@ -35,12 +34,12 @@ class EdgeKinds {
     candidates.push_back(last_);
     return last_;
   }
-  const Kind& operator[](std::uint32_t number) const { return kinds_[number]; }
+  const EdgeKind& operator[](std::uint32_t number) const { return kinds_[number]; }
   auto begin() const { return kinds_.begin(); }
   auto end() const { return kinds_.end(); }
 
  private:
-  std::vector<Kind> kinds_;
+  std::vector<EdgeKind> kinds_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> of_label_;
   std::uint32_t last_ = 0;
 };
@@ -65,9 +64,7 @@ struct ColouredGraph {
     for (std::size_t e = 0; e < colours.size(); ++e) first[e + 1] += first[e];
     edges.resize(first.back());
     std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-    each_edge([&](Element from, const Edge& edge) {
-      edges[next[from]++] = {edge.to, kinds.number(edge.label, edge.weight)};
-    });
+    each_edge([&](Element from, const Edge& edge) { edges[next[from]++] = {edge.to, kinds.number(edge.kind)}; });
   }
 };
 

@@ -24,7 +24,7 @@ std::vector<LinkUse> list_of(const Uses& uses) {
 Classes::Classes(const FoldGraph& fold_graph, const Partition& refined)
     : graph(fold_graph), partition(refined), class_of_link(fold_graph.link_classes(refined)) {
   for (Actor a = 0; a < graph.actors(); ++a) {
-    const std::uint32_t c = partition.class_of[position(a)];
+    const std::uint32_t c = partition.class_of[graph.element(a)];
     if (c == members.size()) members.emplace_back();
     members[c].push_back(a);
   }
@@ -52,12 +52,13 @@ class Quotient::Consumption {
         if (represents[l]) represented[b].push_back(classes.link_class(l));
     for (Element flow = 0; flow < graph.crossings.size(); ++flow)
       for (const Crossing& c : graph.crossings[flow]) {
-        const auto& [segment, weight] = graph.crossing_kinds[c.kind];
+        const auto& [segment, weight, count] = graph.crossing_kinds[c.kind];
         if (represented[c.bundle].empty() || segment == kPort) continue;
         const std::uint32_t flow_class = classes.partition.class_of[flow];
         Uses& uses = flow_class < classes.first_group ? by_segment_[{static_cast<Actor>(flow_class), segment}]
                                                       : by_group_[flow_class - classes.first_group];
-        for (const LinkId link_class : represented[c.bundle]) uses[link_class] += weight;
+        for (const LinkId link_class : represented[c.bundle])
+          for (std::uint32_t n = graph.crossings_of_link(flow, c); n > 0; --n) uses[link_class] += weight;
       }
   }
 
@@ -120,7 +121,7 @@ void Quotient::add_owners(const Consumption& consumption) {
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
-    const std::span<const SlotRoute> slots = classes.graph.slots[position(first)];
+    const std::span<const SlotRoute> slots = classes.graph.slots[classes.graph.element(first)];
     for (std::size_t s = 0; s < slots.size(); ++s) {
       if (slots[s].first != s) continue;
       Route route = machine.route(first, slots[s].peer, PathClass::automatic);
@@ -150,7 +151,7 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
   known_groups_.resize(first.size());
   for (GroupFlow& flow : flows_) flow.copies = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    flows_[classes.group_class(g)].copies += 1;
+    flows_[classes.group_class(g)].copies += groups[g].orbit_size;
     if (!first[classes.group_class(g)]) first[classes.group_class(g)] = &groups[g];
   }
   for (std::size_t c = 0; c < first.size(); ++c) {
@@ -182,7 +183,7 @@ void Quotient::add_views(const Classes& classes) {
   for (const std::vector<Actor>& members : classes.members) {
     const Actor rep = members.front();
     ClassView& view = views_.emplace_back();
-    for (const SlotRoute& slot : graph.slots[position(rep)]) {
+    for (const SlotRoute& slot : graph.slots[graph.element(rep)]) {
       const Actor peer_class = classes.actor_class(slot.peer);
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
@@ -191,13 +192,13 @@ void Quotient::add_views(const Classes& classes) {
       if (slot.reverse == kNoSlot)
         view.receiving.push_back({slot.peer, rep});
       else
-        view.receiving.push_back({sender, graph.slots[position(sender)][slot.reverse].peer});
+        view.receiving.push_back({sender, graph.slots[graph.element(sender)][slot.reverse].peer});
     }
-    for (const Meeting& meeting : graph.meetings[position(rep)]) {
+    for (const Meeting& meeting : graph.meetings[graph.element(rep)]) {
       const FoldGroup& group = graph.groups[meeting.group];
       const std::size_t group_class = classes.group_class(meeting.group);
-      view.meetings[group.tag] = {static_cast<Tag>(group_class),
-                                  static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
+      view.meetings[meeting.tag] = {static_cast<Tag>(group_class),
+                                    static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
       if (!group.flow) continue;
       if (view.group_flows.size() <= meeting.slot) view.group_flows.resize(meeting.slot + 1U, nullptr);
       view.group_flows[meeting.slot] = &flows_[group_class];
