@@ -17,6 +17,7 @@ namespace trainyard {
 
 using folding::Element;
 using folding::FoldGraph;
+using folding::SlotRoute;
 using folding::Split;
 
 namespace {
@@ -64,11 +65,12 @@ class FoldedProgram : public Program {
 /// The attribute by which two actors with the same program differ.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
   if (graph.equivalence_class[a] != graph.equivalence_class[b]) return "another speed";
-  if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
-  for (std::size_t s = 0; s < std::min(graph.slot_routes[a].size(), graph.slot_routes[b].size()); ++s)
-    if (!(graph.slot_routes[a][s] == graph.slot_routes[b][s]))
+  if (graph.meetings[a].size() != graph.meetings[b].size()) return "other groups";
+  for (std::size_t s = 0; s < std::min(graph.slots[a].size(), graph.slots[b].size()); ++s)
+    if (const SlotRoute& x = graph.slots[a][s], &y = graph.slots[b][s]; !x.is_like(y))
       return fmt::format("another {} to the peer in slot {}",
-                         graph.slot_routes[a][s].latency != graph.slot_routes[b][s].latency ? "latency" : "route", s);
+                         graph.route_kinds[x.kind].latency != graph.route_kinds[y.kind].latency ? "latency" : "route",
+                         s);
   return "other routes to its peers";
 }
 
@@ -76,7 +78,7 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
                                     const std::vector<std::uint64_t>& colours, const std::vector<Split>& splits) {
   constexpr std::size_t kMost = 1000;
   const auto name = [&](Element e) {
-    if (e < graph.group_element(0)) return machine.actor_name(static_cast<Actor>(e));
+    if (e < graph.group_element(0)) return machine.actor_name(graph.representative(e));
     if (e >= graph.bundle_element(0)) return graph.first_link(e - graph.bundle_element(0)).name.text();
     return "the group of " + machine.actor_name(graph.groups[e - graph.group_element(0)].members.front().first);
   };
@@ -137,7 +139,7 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   folding::Partition partition;
   {
     folding::ColouredGraph coloured = graph.coloured_graph();
-    partition = folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
+    partition = folding::refine(coloured, graph.group_element(0), position(most_classes));
     colours = std::move(coloured.colours);
   }  // frees the edges: the check needs as much memory
   end_if_interrupted();
@@ -154,9 +156,11 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   for (std::size_t l = 0; l < graph.links.size(); ++l) {
     const LinkId c = classes.link_class(l);
     if (position(c) == links_.size()) links_.push_back({graph.links[l], 0});
-    links_[position(c)].links += 1;
-    class_of_link_[position(graph.links[l])] = c;
+    links_[position(c)].links += graph.orbit_size(l);
   }
+  for (std::size_t l = 0; l < class_of_link_.size(); ++l)
+    if (const std::int32_t used = graph.used_number[l]; used >= 0)
+      class_of_link_[l] = classes.link_class(position(used));
   quotient_ = std::make_unique<folding::Quotient>(machine, classes);
   ports_.resize(members_.size());
   const Contention* contention = machine.contention();

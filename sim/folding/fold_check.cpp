@@ -50,7 +50,7 @@ class Check {
           return fmt::format("actors {} and {} are in one class, but their {} differ", f, a, what);
     for (std::size_t g = 0; g < graph_.groups.size(); ++g)
       if (const std::size_t f = first_[class_of_[graph_.group_element(g)]] - graph_.group_element(0); f != g)
-        if (const char* what = group_differs(graph_.groups[g], graph_.groups[f]))
+        if (const char* what = group_differs(g, f))
           return fmt::format("groups {} and {} are in one class, but their {} differ", f, g, what);
     return links_differ();
   }
@@ -64,7 +64,10 @@ class Check {
 
   Parts links_of(std::span<const Crossing> crossings) const {
     Parts parts;
-    for (const Crossing& c : crossings) parts.emplace_back(class_of_bundle(c.bundle), c.segment, c.weight);
+    for (const Crossing& c : crossings) {
+      const auto& [segment, weight, count] = graph_.crossing_kinds[c.kind];
+      parts.insert(parts.end(), count, {class_of_bundle(c.bundle), segment, weight});
+    }
     std::sort(parts.begin(), parts.end());
     return parts;
   }
@@ -72,43 +75,40 @@ class Check {
   const char* actor_differs(std::size_t a, std::size_t f) const {
     if (graph_.texts[a] != graph_.texts[f]) return "programs";
     if (graph_.equivalence_class[a] != graph_.equivalence_class[f]) return "hardware";
-    if (!std::ranges::equal(graph_.slot_routes[a], graph_.slot_routes[f])) return "routes to peers";
-    for (std::size_t s = 0; s < graph_.slot_routes[a].size(); ++s)
-      if (peer_class(graph_.slot_routes[a][s]) != peer_class(graph_.slot_routes[f][s])) return "peers";
-    if (graph_.group_of[a].size() != graph_.group_of[f].size()) return "numbers of groups";
-    for (std::size_t m = 0; m < graph_.group_of[a].size(); ++m)
-      if (class_of_[graph_.group_element(graph_.group_of[a][m])] !=
-          class_of_[graph_.group_element(graph_.group_of[f][m])])
-        return "groups";
+    if (!std::ranges::equal(graph_.slots[a], graph_.slots[f], &SlotRoute::is_like)) return "routes to peers";
+    const auto peer_class = [this](const SlotRoute& slot) {
+      return slot.peer < graph_.actors() ? class_of_[graph_.element(slot.peer)]
+                                         : ~static_cast<std::uint32_t>(slot.peer);
+    };
+    const auto group_class = [this](const Meeting& meeting) { return class_of_[graph_.group_element(meeting.group)]; };
+    if (!std::ranges::equal(graph_.slots[a], graph_.slots[f], {}, peer_class, peer_class)) return "peers";
+    if (graph_.meetings[a].size() != graph_.meetings[f].size()) return "numbers of groups";
+    if (!std::ranges::equal(graph_.meetings[a], graph_.meetings[f], {}, group_class, group_class)) return "groups";
     return same_links(graph_.crossings[a], graph_.crossings[f]) ? nullptr : "links";
   }
 
   bool same_links(std::span<const Crossing> a, std::span<const Crossing> b) const {
     const auto same = [this](const Crossing& x, const Crossing& y) {
-      return class_of_bundle(x.bundle) == class_of_bundle(y.bundle) && x.segment == y.segment && x.weight == y.weight;
+      return class_of_bundle(x.bundle) == class_of_bundle(y.bundle) && x.kind == y.kind;
     };
     // Nearly always they are in the same order too.
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), same) || equal(links_of(a), links_of(b));
   }
 
-  std::uint32_t peer_class(const SlotRoute& slot_route) const {
-    return slot_route.peer < graph_.actors() ? class_of_[static_cast<std::size_t>(slot_route.peer)]
-                                             : ~static_cast<std::uint32_t>(slot_route.peer);
-  }
-
   Parts members_of(const FoldGroup& group) const {
     Parts parts;
-    for (const auto& [actor, meeting] : group.members)
-      parts.emplace_back(class_of_[static_cast<std::size_t>(actor)], meeting, 1);
+    for (const auto& [actor, meeting] : group.members) parts.emplace_back(class_of_[graph_.element(actor)], meeting, 1);
     sum_up(parts);
     return parts;
   }
 
-  const char* group_differs(const FoldGroup& a, const FoldGroup& f) const {
+  const char* group_differs(std::size_t group, std::size_t first) const {
+    const FoldGroup &a = graph_.groups[group], &f = graph_.groups[first];
     if ((a.flow == nullptr) != (f.flow == nullptr) || a.latency.count != f.latency.count) return "flows";
     if (a.flow && a.flow->by_engines != f.flow->by_engines) return "kinds of flow";
     if (!equal(members_of(a), members_of(f))) return "members";
-    return same_links(a.crossings, f.crossings) ? nullptr : "links";
+    const auto crossings = [this](std::size_t g) { return graph_.crossings[graph_.group_element(g)]; };
+    return same_links(crossings(group), crossings(first)) ? nullptr : "links";
   }
 
   /// Capacities of a bundle's links, and changes of these, sorted.
@@ -129,24 +129,23 @@ class Check {
   }
 
   std::string links_differ() const {
-    const auto each_flow = [this](auto visit) {
-      for (std::size_t a = 0; a < graph_.crossings.size(); ++a)
-        for (const Crossing& c : graph_.crossings[a]) visit(c.bundle, class_of_[a], c.segment, c.weight);
-      for (std::size_t g = 0; g < graph_.groups.size(); ++g)
-        for (const Crossing& c : graph_.groups[g].crossings)
-          visit(c.bundle, class_of_[graph_.group_element(g)], 0U, c.weight);
+    const auto each_crossing = [this](auto visit) {
+      for (Element flow = 0; flow < graph_.crossings.size(); ++flow)
+        for (const Crossing& c : graph_.crossings[flow]) visit(flow, c);
     };
     // Counts first, so that the uses of each link lie together.
-    std::vector<std::size_t> begin(graph_.bundles.size() + 1, 0);
-    each_flow([&](std::size_t bundle, auto...) { ++begin[bundle + 1]; });
+    std::vector<std::uint32_t> begin(graph_.bundles.size() + 1, 0);
+    each_crossing([&](Element, const Crossing& c) { ++begin[c.bundle + 1]; });
     for (std::size_t b = 0; b < graph_.bundles.size(); ++b) begin[b + 1] += begin[b];
     Parts uses(begin.back());
-    std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
-    each_flow([&](std::size_t bundle, auto... part) { uses[next[bundle]++] = {part...}; });
+    std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+    each_crossing([&](Element flow, const Crossing& c) {
+      const auto& [segment, weight, count] = graph_.crossing_kinds[c.kind];
+      uses[next[c.bundle]++] = {class_of_[flow], segment, weight * graph_.crossings_of_link(flow, c)};
+    });
     Parts bundle_uses;  // uses of one bundle
     const auto take = [&](std::size_t b) {
-      const auto entry_at = [&](std::size_t place) { return uses.begin() + static_cast<std::ptrdiff_t>(place); };
-      bundle_uses.assign(entry_at(begin[b]), entry_at(begin[b + 1]));
+      bundle_uses.assign(uses.begin() + begin[b], uses.begin() + begin[b + 1]);
       sum_up(bundle_uses);
     };
     std::unordered_map<std::size_t, Parts> first_uses;  // uses of the first bundle of each class

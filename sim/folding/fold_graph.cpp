@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
+#include <utility>
 
 #include "sim/hashing.hpp"
 
@@ -27,13 +28,16 @@ enum class ElementKind : std::uint8_t { actor = 1, group, link };
 
 FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes,
                      Actor most_classes)
-    : used_number(machine.links().size(), -1), machine_(machine) {
+    : used_number(machine.links().size(), -1),
+      machine_(machine),
+      shift_(link_changes.empty() ? Shift::find(machine, source) : Shift(source.actors())) {
   take_outlines(source);
-  const auto pairs = static_cast<double>(slots.elements());
+  const double pairs = static_cast<double>(slots.elements()) * shift_.size();
   if (pairs > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", pairs);
   if (refusal_.empty()) compare_peers(most_classes);
   if (too_many_classes_) return;
-  for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_slot_routes(a);
+  for (Actor orbit = 0; orbit < shift_.orbits() && refusal_.empty(); ++orbit)
+    take_slot_routes(shift_.representative(orbit));
   if (!refusal_.empty()) return;
   find_reverse_slots();
   for (FoldGroup& group : groups) take_group(group);
@@ -43,23 +47,38 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
 
 void FoldGraph::take_outlines(const ProgramSource& source) {
   std::unordered_map<Tag, std::uint32_t> group_index;
-  std::vector<std::uint32_t> group_numbers;
-  for (Actor a = 0; a < source.actors(); ++a) {
+  std::vector<SlotRoute> slots_of_actor;
+  std::vector<Meeting> meetings_of_actor;
+  for (Actor orbit = 0; orbit < shift_.orbits(); ++orbit) {
+    const Actor a = shift_.representative(orbit);
     const ActorOutline outline = source.outline(a);
     texts.push_back(outline.text);
-    slots.add(outline.slots);
-    meetings.add(outline.meetings);
     equivalence_class.push_back(machine_.equivalence_class(a));
-    group_numbers.clear();
-    for (std::size_t i = 0; i < outline.meetings.size(); ++i) {
-      const ActorOutline::Meeting& meeting = outline.meetings[i];
-      const auto [found, fresh] = group_index.try_emplace(meeting.group, static_cast<std::uint32_t>(groups.size()));
-      if (fresh) groups.push_back({meeting.group, meeting.flow, {}, {}, {}});
-      groups[found->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
-      group_numbers.push_back(found->second);
+    slots_of_actor.clear();
+    for (const Actor peer : outline.slots) {
+      const auto first = std::ranges::find(outline.slots, peer) - outline.slots.begin();
+      slots_of_actor.push_back({.peer = peer, .first = static_cast<std::uint16_t>(first)});
     }
-    group_of.add(group_numbers);
+    slots.add(slots_of_actor);
+    meetings_of_actor.clear();
+    for (const ActorOutline::Meeting& meeting : outline.meetings) {
+      const auto [found, fresh] = group_index.try_emplace(meeting.group, static_cast<std::uint32_t>(groups.size()));
+      const std::uint32_t number = found->second;
+      if (fresh) {
+        FoldGroup& group = groups.emplace_back(FoldGroup{meeting.group, meeting.flow, 1, {}, {}});
+        for (Tag t = shift_.moved_group(group.tag); t != group.tag; t = shift_.moved_group(t), ++group.orbit_size)
+          group_index.emplace(t, number);
+      }
+      Tag tag = meeting.group;
+      for (Actor k = 0; k < shift_.size(); ++k, tag = shift_.moved_group(tag))
+        if (tag == groups[number].tag)
+          groups[number].members.emplace_back(shift_.moved(a, k), static_cast<std::uint16_t>(meetings_of_actor.size()));
+      meetings_of_actor.push_back({meeting.group, number, meeting.slot});
+    }
+    meetings.add(meetings_of_actor);
   }
+  if (shift_.moves())
+    for (FoldGroup& group : groups) std::ranges::sort(group.members);
 }
 
 /// Refines actors by their programs, equivalence classes and peers, if actors of one program differ in equivalence
@@ -77,82 +96,105 @@ void FoldGraph::compare_peers(Actor most_classes) {
   const auto each_edge = [this](auto visit) {
     for (std::size_t a = 0; a < texts.size(); ++a)
       for (std::size_t s = 0; s < slots[a].size(); ++s)
-        if (const Actor peer = slots[a][s]; peer >= 0 && peer < actors())
-          visit(static_cast<Element>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
+        if (const Actor peer = slots[a][s].peer; peer >= 0 && peer < actors())
+          visit(element(peer), Edge{static_cast<Element>(a), {static_cast<std::uint32_t>(s)}});
   };
   graph.store_edges(each_edge);
-  Partition partition = refine(graph, static_cast<Element>(actors()), static_cast<std::size_t>(most_classes));
+  Partition partition = refine(graph, group_element(0), static_cast<std::size_t>(most_classes));
   if (!partition.complete) too_many_classes_ = {std::move(graph.colours), std::move(partition)};
 }
 
-void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segment, double weight) {
+void FoldGraph::use(LinkId link, std::uint32_t segment, double weight) {
   std::int32_t& number = used_number[static_cast<std::size_t>(link)];
   if (number < 0) {
     number = static_cast<std::int32_t>(links.size());
     links.push_back(link);
+    if (shift_.moves()) orbit_sizes_.push_back(1);
+    for (LinkId other = shift_.moved_link(link); other != link; other = shift_.moved_link(other)) {
+      used_number[static_cast<std::size_t>(other)] = number;
+      ++orbit_sizes_.back();
+    }
   }
-  into.push_back({static_cast<std::uint32_t>(number), segment, weight});
+  crossed_.push_back({static_cast<std::uint32_t>(number), crossing_kinds.number({segment, weight})});
+}
+
+/// Adds the row of a flow. Crossings of several links of an orbit are one.
+void FoldGraph::add_crossings() {
+  if (shift_.moves()) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> counts;
+    for (const Crossing& c : crossed_) ++counts[{c.bundle, c.kind}];
+    crossed_.clear();
+    for (const auto& [crossing, count] : counts) {
+      EdgeKind kind = crossing_kinds[crossing.second];
+      kind.count = count;
+      crossed_.push_back({crossing.first, crossing_kinds.number(kind)});
+    }
+  }
+  crossings.add(crossed_);
 }
 
 void FoldGraph::take_slot_routes(Actor actor) {
-  const std::span<const Actor> peers = slots[static_cast<std::size_t>(actor)];
-  routes_of_actor_.clear();
+  const std::span<SlotRoute> row = slots[element(actor)];
   crossed_.clear();
-  for (std::size_t s = 0; s < peers.size(); ++s) {
-    const auto first = static_cast<std::uint16_t>(std::find(peers.begin(), peers.end(), peers[s]) - peers.begin());
-    if (first < s) {
-      SlotRoute same = routes_of_actor_[first];
-      same.first = first;
-      routes_of_actor_.push_back(same);
+  for (std::size_t s = 0; s < row.size(); ++s) {
+    if (row[s].first < s) {
+      row[s].kind = row[row[s].first].kind;
       continue;
     }
-    machine_.visit_route(actor, peers[s], PathClass::automatic, [&](const Route& route) {
+    machine_.visit_route(actor, row[s].peer, PathClass::automatic, [&](const Route& route) {
       if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot)
-        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(peers[s]));
+        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(row[s].peer));
       else if (route.alternatives)
         refusal_ = "the network chooses the path of each message by the load";
       else
-        take_route(route, {peers[s], first, kNoSlot, route.latency.count, route.chunk,
-                           static_cast<std::uint16_t>(route.legs.size()), 0});
+        row[s].kind = take_route(route, s);
     });
     if (!refusal_.empty()) return;
   }
   if (const Contention* contention = machine_.contention())
-    for (const LinkId port : contention->ports(actor)) use(crossed_, port, kPort, 1);
-  slot_routes.add(routes_of_actor_);
-  crossings.add(crossed_);
+    for (const LinkId port : contention->ports(actor)) use(port, kPort, 1);
+  add_crossings();
 }
 
-/// Appends the route of the actor's next slot, and the links that it crosses.
-void FoldGraph::take_route(const Route& route, SlotRoute slot_route) {
-  const auto segment = static_cast<std::uint32_t>(routes_of_actor_.size()) * kLegsOfSlot;
+/// Appends the links that a slot's route crosses, and returns the number of its kind.
+std::uint32_t FoldGraph::take_route(const Route& route, std::size_t slot) {
+  const auto segment = static_cast<std::uint32_t>(slot) * kLegsOfSlot;
+  RouteKind kind{route.latency, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
   if (route.legs.empty())
-    for (const LinkUse& u : route.links) use(crossed_, u.link, segment, u.weight);
+    for (const LinkUse& u : route.links) use(u.link, segment, u.weight);
   for (std::size_t l = 0; l < route.legs.size(); ++l) {
     const Leg& leg = route.legs[l];
-    slot_route.leg_costs = hash_numbers({slot_route.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
-    for (const LinkUse& u : leg.links) use(crossed_, u.link, segment + static_cast<std::uint32_t>(l), u.weight);
+    kind.leg_costs = hash_numbers({kind.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
+    for (const LinkUse& u : leg.links) use(u.link, segment + static_cast<std::uint32_t>(l), u.weight);
   }
-  routes_of_actor_.push_back(slot_route);
+  const auto [found, fresh] = number_of_route_.try_emplace(kind, static_cast<std::uint32_t>(route_kinds.size()));
+  if (fresh) route_kinds.push_back(kind);
+  return found->second;
 }
 
 void FoldGraph::find_reverse_slots() {
-  for (std::size_t a = 0; a < slot_routes.size(); ++a)
-    for (SlotRoute& slot_route : slot_routes[a]) {
-      if (slot_route.peer < 0 || slot_route.peer >= actors()) continue;
-      const std::span<const Actor> back = slots[static_cast<std::size_t>(slot_route.peer)];
-      const auto found = std::find(back.begin(), back.end(), static_cast<Actor>(a));
-      if (found != back.end()) slot_route.reverse = static_cast<std::uint16_t>(found - back.begin());
+  for (std::size_t a = 0; a < slots.size(); ++a)
+    for (SlotRoute& slot : slots[a]) {
+      if (slot.peer < 0 || slot.peer >= actors()) continue;
+      const std::span<const SlotRoute> back = slots[element(slot.peer)];
+      const Actor times = shift_.times(slot.peer);  // the slots are those of the peer's representative
+      const auto leads_back = [&](const SlotRoute& s) {
+        return s.peer >= 0 && s.peer < actors() && shift_.moved(s.peer, times) == representative(a);
+      };
+      const auto found = std::ranges::find_if(back, leads_back);
+      if (found != back.end()) slot.reverse = static_cast<std::uint16_t>(found - back.begin());
     }
 }
 
 void FoldGraph::take_group(FoldGroup& group) {
-  if (!group.flow) return;
-  const GroupRoute route = route_of_group(machine_, *group.flow);
-  if (!route.reachable) refusal_ = "members of a group do not reach each other";
-  group.latency = route.latency;
-  group.crossings.reserve(route.links.size());
-  for (const LinkUse& u : route.links) use(group.crossings, u.link, 0, u.weight);
+  crossed_.clear();
+  if (group.flow) {
+    const GroupRoute route = route_of_group(machine_, *group.flow);
+    if (!route.reachable) refusal_ = "members of a group do not reach each other";
+    group.latency = route.latency;
+    for (const LinkUse& u : route.links) use(u.link, 0, u.weight);
+  }
+  add_crossings();
 }
 
 /// Capacities that change at some time are attributes of a link. If links fail, messages take other paths.
@@ -166,68 +208,62 @@ void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
   }
 }
 
-namespace {
-
-/// A sum of hashes, which is equal for equal multisets of flows in any order.
-struct FlowSum {
-  std::uint64_t low = 0, high = 0;
-  void add(Element flow, const Crossing& crossing) {
-    const std::uint64_t hash = hash_numbers({flow, crossing.segment, bits(crossing.weight)});
-    low += hash;
-    high += mix_bits(hash ^ kGoldenGamma);
-  }
-  bool operator==(const FlowSum&) const = default;
-};
-
-}  // namespace
-
 /// Until here, each used link is a bundle of its own. Flows keep one crossing of each bundle, that of its first link.
 void FoldGraph::bundle_links() {
-  constexpr std::uint32_t kNone = 0xffffffffU;
-  std::vector<FlowSum> sums(links.size());
-  for (std::size_t a = 0; a < crossings.size(); ++a)
-    for (const Crossing& c : crossings[a]) sums[c.bundle].add(static_cast<Element>(a), c);
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    for (const Crossing& c : groups[g].crossings) sums[c.bundle].add(group_element(g), c);
-  // A table of the first links, with open addresses, at most half full.
-  std::vector<std::uint32_t> table(std::bit_ceil(2 * links.size() + 1), kNone), first(links.size());
-  for (std::uint32_t l = 0; l < links.size(); ++l) {
-    std::size_t place = sums[l].low & (table.size() - 1);
-    while (table[place] != kNone && sums[table[place]] != sums[l]) place = (place + 1) & (table.size() - 1);
-    if (table[place] == kNone) table[place] = l;
-    first[l] = table[place];
-  }
-  table = {};
-  sums = {};
-  std::vector<std::uint32_t> number(links.size(), kNone), size;  // indexed by first link, and by bundle
-  for (std::size_t l = 0; l < links.size(); ++l) {
-    std::uint32_t& n = number[first[l]];
-    if (n == kNone) {
-      n = static_cast<std::uint32_t>(size.size());
-      size.push_back(0);
-    }
-    size[n] += 1;
-  }
-  std::vector<std::uint32_t> row;
-  for (const std::uint32_t links_of_bundle : size) {
-    row.resize(links_of_bundle);
-    bundles.add(row);
-  }
-  std::fill(size.begin(), size.end(), 0);
-  for (std::uint32_t l = 0; l < links.size(); ++l) {
-    const std::uint32_t b = number[first[l]];
-    bundles[b][size[b]++] = l;
-  }
-  const auto keep = [&first, &number](Crossing& c) {
-    const bool is_first = first[c.bundle] == c.bundle;
-    c.bundle = number[first[c.bundle]];
-    return is_first;
+  // At first all links whose orbits are equally large are in one part. Each flow moves the links that it crosses into
+  // new parts, one for each kind of crossing and part that they were in.
+  struct Part {
+    std::uint32_t links = 0, visit = 0;  // number of its links, and the last visit that moved some of them
+    std::uint32_t moved_to = 0;
   };
-  crossings.keep_if(keep);
-  for (FoldGroup& group : groups) {
-    std::erase_if(group.crossings, [&keep](Crossing& c) { return !keep(c); });
-    group.crossings.shrink_to_fit();
+  std::vector<Part> parts;
+  std::map<std::uint32_t, std::uint32_t> part_of_size;  // links of one bundle are of orbits of one size
+  std::vector<std::uint32_t> part_of, empty;
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    const auto [part, fresh] = part_of_size.try_emplace(orbit_size(l), static_cast<std::uint32_t>(parts.size()));
+    if (fresh) parts.emplace_back();
+    ++parts[part->second].links;
+    part_of.push_back(part->second);
   }
+  std::uint32_t visit = 0;
+  for (std::size_t flow = 0; flow < crossings.size(); ++flow) {
+    crossed_.assign(crossings[flow].begin(), crossings[flow].end());
+    if (!std::ranges::is_sorted(crossed_, {}, &Crossing::kind)) std::ranges::stable_sort(crossed_, {}, &Crossing::kind);
+    for (std::size_t i = 0; i < crossed_.size(); ++i) {
+      if (i == 0 || crossed_[i].kind != crossed_[i - 1].kind) ++visit;
+      std::uint32_t& part = part_of[crossed_[i].bundle];
+      if (parts[part].visit != visit) {
+        if (empty.empty()) {
+          empty.push_back(static_cast<std::uint32_t>(parts.size()));
+          parts.emplace_back();
+        }
+        parts[part].visit = visit;
+        parts[part].moved_to = empty.back();
+        parts[empty.back()] = {};
+        empty.pop_back();
+      }
+      const std::uint32_t to = parts[part].moved_to;
+      if (--parts[part].links == 0) empty.push_back(part);
+      ++parts[to].links;
+      part = to;
+    }
+  }
+  constexpr std::uint32_t kNone = 0xffffffffU;
+  std::vector<std::uint32_t> number(parts.size(), kNone), row;
+  for (std::uint32_t& part : part_of) {
+    if (number[part] == kNone) {
+      number[part] = static_cast<std::uint32_t>(bundles.size());
+      row.assign(parts[part].links, 0);
+      bundles.add(row);
+    }
+    part = number[part];
+  }
+  std::fill(number.begin(), number.end(), 0);
+  for (std::uint32_t l = 0; l < links.size(); ++l) bundles[part_of[l]][number[part_of[l]]++] = l;
+  crossings.keep_if([&](Crossing& c) {
+    const std::uint32_t link = std::exchange(c.bundle, part_of[c.bundle]);
+    return bundles[c.bundle].front() == link;
+  });
 }
 
 std::uint64_t FoldGraph::attributes(std::size_t used) const {
@@ -263,9 +299,12 @@ ColouredGraph FoldGraph::coloured_graph() const {
     graph.colours.push_back(hash_numbers({static_cast<std::uint64_t>(kind), hash}));
   };
   for (std::size_t a = 0; a < texts.size(); ++a) {
-    std::uint64_t hash = hash_numbers({texts[a], equivalence_class[a], group_of[a].size()});
-    for (const SlotRoute& w : slot_routes[a])
-      hash = hash_numbers({hash, w.first, w.reverse, bits(w.latency), bits(w.chunk.value), w.legs, w.leg_costs});
+    std::uint64_t hash = hash_numbers({texts[a], equivalence_class[a], meetings[a].size()});
+    for (const SlotRoute& slot : slots[a]) {
+      const RouteKind& kind = route_kinds[slot.kind];
+      hash = hash_numbers({hash, slot.first, slot.reverse, bits(kind.latency.count), bits(kind.chunk.value), kind.legs,
+                           kind.leg_costs});
+    }
     colour(ElementKind::actor, hash);
   }
   for (const FoldGroup& g : groups)
@@ -280,23 +319,23 @@ ColouredGraph FoldGraph::coloured_graph() const {
     for (std::size_t a = 0; a < texts.size(); ++a) {
       const auto me = static_cast<Element>(a);
       // A peer receives this actor's edge under the slot that leads from the peer to this actor.
-      for (std::size_t s = 0; s < slot_routes[a].size(); ++s)
-        if (const SlotRoute& w = slot_routes[a][s]; w.first == s && w.reverse != kNoSlot)
-          visit(me, Edge{static_cast<Element>(w.peer), kSlotLabel + w.reverse, 1});
-      for (std::size_t m = 0; m < group_of[a].size(); ++m) {
-        const Element group = group_element(group_of[a][m]);
-        visit(me, Edge{group, kMeetingLabel + static_cast<std::uint32_t>(m), 1});
-        visit(group, Edge{me, kMemberLabel + static_cast<std::uint32_t>(m), 1});
-      }
-      for (const Crossing& c : crossings[a]) {
-        visit(me, Edge{bundle_element(c.bundle), kFlowLabel + c.segment, c.weight});
-        visit(bundle_element(c.bundle), Edge{me, kFlowLabel + c.segment, 1});
+      for (std::size_t s = 0; s < slots[a].size(); ++s)
+        if (const SlotRoute& slot = slots[a][s]; slot.first == s && slot.reverse != kNoSlot)
+          visit(me, Edge{element(slot.peer), {kSlotLabel + slot.reverse}});
+      for (std::size_t m = 0; m < meetings[a].size(); ++m) {
+        const Element group = group_element(meetings[a][m].group);
+        const std::uint32_t members =
+            static_cast<std::uint32_t>(shift_.size()) / groups[meetings[a][m].group].orbit_size;
+        visit(me, Edge{group, {kMeetingLabel + static_cast<std::uint32_t>(m), 1, members}});
+        visit(group, Edge{me, {kMemberLabel + static_cast<std::uint32_t>(m)}});
       }
     }
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      for (const Crossing& c : groups[g].crossings) {
-        visit(group_element(g), Edge{bundle_element(c.bundle), kGroupLinkLabel, c.weight});
-        visit(bundle_element(c.bundle), Edge{group_element(g), kGroupLinkLabel, 1});
+    for (Element flow = 0; flow < crossings.size(); ++flow)
+      for (const Crossing& c : crossings[flow]) {
+        const auto& [segment, weight, count] = crossing_kinds[c.kind];
+        const std::uint32_t label = flow < texts.size() ? kFlowLabel + segment : kGroupLinkLabel;
+        visit(flow, Edge{bundle_element(c.bundle), {label, weight, crossings_of_link(flow, c)}});
+        visit(bundle_element(c.bundle), Edge{flow, {label, 1, count}});
       }
   };
   graph.store_edges(each_edge);

@@ -21,10 +21,10 @@ struct Received {
   auto operator<=>(const Received&) const = default;
 };
 
-/// Returns the sum of hashes of a single edge of a kind.
-Received hashed(const ColouredGraph::EdgeKind& kind) {
+/// Returns the sum of hashes of the edges that one of a kind stands for.
+Received hashed(const EdgeKind& kind) {
   const std::uint64_t hash = mix_bits(mix_bits(kind.label) ^ std::bit_cast<std::uint64_t>(kind.weight));
-  return {hash, mix_bits(hash ^ kGoldenGamma)};
+  return {hash * kind.count, mix_bits(hash ^ kGoldenGamma) * kind.count};
 }
 
 class Refinement {
@@ -37,7 +37,7 @@ class Refinement {
         place_(order_.size()),
         class_of_(order_.size()),
         received_(order_.size()) {
-    for (const ColouredGraph::EdgeKind& kind : graph.kinds) hashed_kinds_.push_back(hashed(kind));
+    for (const EdgeKind& kind : graph.kinds) hashed_kinds_.push_back(hashed(kind));
     colour_classes();
   }
 

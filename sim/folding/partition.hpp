@@ -9,19 +9,43 @@ using Element = std::uint32_t;
 
 /// Tells the element `to` something about the element from which the edge leads. Elements are equivalent only if they
 /// receive equal edges from each class.
-struct Edge {
-  Element to = 0;
+struct EdgeKind {
   std::uint32_t label = 0;
   double weight = 1;
+  std::uint32_t count = 1;  ///< number of such edges that the edge stands for
+  bool operator==(const EdgeKind&) const = default;
+};
+struct Edge {
+  Element to = 0;
+  EdgeKind kind;
 };
 
-/// Coloured elements, and labelled, weighted edges between them. There may be millions of edges, but their labels and
-/// weights are few: an edge is stored as the number of its kind.
+/// Numbers the kinds of edges. There may be millions of edges, but their kinds are few: an edge is stored as the number
+/// of its kind.
+class EdgeKinds {
+ public:
+  std::uint32_t number(const EdgeKind& kind) {
+    if (last_ < kinds_.size() && kinds_[last_] == kind) return last_;  // consecutive edges are often of one kind
+    std::vector<std::uint32_t>& candidates = of_label_[kind.label];
+    for (const std::uint32_t candidate : candidates)
+      if (kinds_[candidate] == kind) return last_ = candidate;
+    last_ = static_cast<std::uint32_t>(kinds_.size());
+    kinds_.push_back(kind);
+    candidates.push_back(last_);
+    return last_;
+  }
+  const EdgeKind& operator[](std::uint32_t number) const { return kinds_[number]; }
+  auto begin() const { return kinds_.begin(); }
+  auto end() const { return kinds_.end(); }
+
+ private:
+  std::vector<EdgeKind> kinds_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> of_label_;
+  std::uint32_t last_ = 0;
+};
+
+/// Coloured elements, and labelled, weighted edges between them.
 struct ColouredGraph {
-  struct EdgeKind {
-    std::uint32_t label = 0;
-    double weight = 1;
-  };
   struct StoredEdge {
     Element to = 0;
     std::uint32_t kind = 0;  ///< index into `kinds`
@@ -29,7 +53,7 @@ struct ColouredGraph {
   std::vector<std::uint64_t> colours;  ///< indexed by element
   std::vector<std::uint32_t> first;    ///< indexed by element, and one past the last: index of its first edge
   std::vector<StoredEdge> edges;
-  std::vector<EdgeKind> kinds;
+  EdgeKinds kinds;
 
   /// Stores the edges of all elements. `each_edge` calls a function with every element and edge. It runs twice: edges
   /// are counted first, so that those of one element lie together.
@@ -40,22 +64,7 @@ struct ColouredGraph {
     for (std::size_t e = 0; e < colours.size(); ++e) first[e + 1] += first[e];
     edges.resize(first.back());
     std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-    std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> kinds_of_label;
-    std::uint32_t last = 0;  // consecutive edges are often of one kind
-    const auto is = [this](std::uint32_t kind, const Edge& edge) {
-      return kind < kinds.size() && kinds[kind].label == edge.label && kinds[kind].weight == edge.weight;
-    };
-    const auto find_kind = [&](const Edge& edge) {
-      std::vector<std::uint32_t>& candidates = kinds_of_label[edge.label];
-      for (const std::uint32_t kind : candidates)
-        if (is(kind, edge)) return kind;
-      kinds.push_back({edge.label, edge.weight});
-      return candidates.emplace_back(static_cast<std::uint32_t>(kinds.size() - 1));
-    };
-    each_edge([&](Element from, const Edge& edge) {
-      if (!is(last, edge)) last = find_kind(edge);
-      edges[next[from]++] = {edge.to, last};
-    });
+    each_edge([&](Element from, const Edge& edge) { edges[next[from]++] = {edge.to, kinds.number(edge.kind)}; });
   }
 };
 

@@ -24,7 +24,7 @@ std::vector<LinkUse> list_of(const Uses& uses) {
 Classes::Classes(const FoldGraph& fold_graph, const Partition& refined)
     : graph(fold_graph), partition(refined), class_of_link(fold_graph.link_classes(refined)) {
   for (Actor a = 0; a < graph.actors(); ++a) {
-    const std::uint32_t c = partition.class_of[position(a)];
+    const std::uint32_t c = partition.class_of[graph.element(a)];
     if (c == members.size()) members.emplace_back();
     members[c].push_back(a);
   }
@@ -50,15 +50,16 @@ class Quotient::Consumption {
     for (std::size_t b = 0; b < represented.size(); ++b)
       for (const std::uint32_t l : graph.bundles[b])
         if (represents[l]) represented[b].push_back(classes.link_class(l));
-    const auto add = [&](Uses& uses, const Crossing& c) {
-      for (const LinkId link_class : represented[c.bundle]) uses[link_class] += c.weight;
-    };
-    for (Actor a = 0; a < graph.actors(); ++a)
-      for (const Crossing& c : graph.crossings[position(a)])
-        if (!represented[c.bundle].empty() && c.segment != kPort)
-          add(by_segment_[{classes.actor_class(a), c.segment}], c);
-    for (std::size_t g = 0; g < graph.groups.size(); ++g)
-      for (const Crossing& c : graph.groups[g].crossings) add(by_group_[classes.group_class(g)], c);
+    for (Element flow = 0; flow < graph.crossings.size(); ++flow)
+      for (const Crossing& c : graph.crossings[flow]) {
+        const auto& [segment, weight, count] = graph.crossing_kinds[c.kind];
+        if (represented[c.bundle].empty() || segment == kPort) continue;
+        const std::uint32_t flow_class = classes.partition.class_of[flow];
+        Uses& uses = flow_class < classes.first_group ? by_segment_[{static_cast<Actor>(flow_class), segment}]
+                                                      : by_group_[flow_class - classes.first_group];
+        for (const LinkId link_class : represented[c.bundle])
+          for (std::uint32_t n = graph.crossings_of_link(flow, c); n > 0; --n) uses[link_class] += weight;
+      }
   }
 
   /// Uses by the messages that the actors of a class send over a leg of a slot.
@@ -120,10 +121,10 @@ void Quotient::add_owners(const Consumption& consumption) {
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
-    const std::span<const SlotRoute> slot_routes = classes.graph.slot_routes[position(first)];
-    for (std::size_t s = 0; s < slot_routes.size(); ++s) {
-      if (slot_routes[s].first != s) continue;
-      Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
+    const std::span<const SlotRoute> slots = classes.graph.slots[classes.graph.element(first)];
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (slots[s].first != s) continue;
+      Route route = machine.route(first, slots[s].peer, PathClass::automatic);
       route.name = names_.insert(route.name).first->c_str();
       if (route.legs.empty()) {
         route.links = links_.emplace_back(list_of(consumption.leg_uses(c, s, 0)));
@@ -138,7 +139,7 @@ void Quotient::add_routes(const Machine& machine, const Classes& classes, const 
         route.links = links_.emplace_back(list_of(all_legs));
         route.legs = legs;
       }
-      routes_.emplace(key_of(first, slot_routes[s].peer), route);
+      routes_.emplace(key_of(first, slots[s].peer), route);
     }
   }
 }
@@ -150,7 +151,7 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
   known_groups_.resize(first.size());
   for (GroupFlow& flow : flows_) flow.copies = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    flows_[classes.group_class(g)].copies += 1;
+    flows_[classes.group_class(g)].copies += groups[g].orbit_size;
     if (!first[classes.group_class(g)]) first[classes.group_class(g)] = &groups[g];
   }
   for (std::size_t c = 0; c < first.size(); ++c) {
@@ -182,25 +183,25 @@ void Quotient::add_views(const Classes& classes) {
   for (const std::vector<Actor>& members : classes.members) {
     const Actor rep = members.front();
     ClassView& view = views_.emplace_back();
-    for (const SlotRoute& slot_route : graph.slot_routes[position(rep)]) {
-      const Actor peer_class = classes.actor_class(slot_route.peer);
+    for (const SlotRoute& slot : graph.slots[graph.element(rep)]) {
+      const Actor peer_class = classes.actor_class(slot.peer);
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
-      view.sending.push_back({rep, slot_route.peer});
+      view.sending.push_back({rep, slot.peer});
       // Messages come over the route on which the peer's representative sends.
-      if (slot_route.reverse == kNoSlot)
-        view.receiving.push_back({slot_route.peer, rep});
+      if (slot.reverse == kNoSlot)
+        view.receiving.push_back({slot.peer, rep});
       else
-        view.receiving.push_back({sender, graph.slot_routes[position(sender)][slot_route.reverse].peer});
+        view.receiving.push_back({sender, graph.slots[graph.element(sender)][slot.reverse].peer});
     }
-    const std::span<const ActorOutline::Meeting> meetings = graph.meetings[position(rep)];
-    for (std::size_t m = 0; m < meetings.size(); ++m) {
-      const std::size_t group_class = classes.group_class(graph.group_of[position(rep)][m]);
-      view.meetings[meetings[m].group] = {static_cast<Tag>(group_class),
-                                          static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
-      if (!meetings[m].flow) continue;
-      if (view.group_flows.size() <= meetings[m].slot) view.group_flows.resize(meetings[m].slot + 1U, nullptr);
-      view.group_flows[meetings[m].slot] = &flows_[group_class];
+    for (const Meeting& meeting : graph.meetings[graph.element(rep)]) {
+      const FoldGroup& group = graph.groups[meeting.group];
+      const std::size_t group_class = classes.group_class(meeting.group);
+      view.meetings[meeting.tag] = {static_cast<Tag>(group_class),
+                                    static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
+      if (!group.flow) continue;
+      if (view.group_flows.size() <= meeting.slot) view.group_flows.resize(meeting.slot + 1U, nullptr);
+      view.group_flows[meeting.slot] = &flows_[group_class];
     }
   }
 }

@@ -22,7 +22,7 @@ struct Classes {
   std::vector<std::uint32_t> class_of_link;  ///< indexed by used link
 
   Classes(const FoldGraph&, const Partition&);
-  Actor actor_class(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
+  Actor actor_class(Actor actor) const { return static_cast<Actor>(partition.class_of[graph.element(actor)]); }
   std::size_t group_class(std::size_t group) const {
     return partition.class_of[graph.group_element(group)] - first_group;
   }

@@ -15,8 +15,8 @@ ColouredGraph ring(Element ranks, bool one_is_slow) {
   if (one_is_slow) graph.colours[ranks / 3] = 1;
   graph.store_edges([ranks](auto visit) {
     for (Element rank = 0; rank < ranks; ++rank) {
-      visit(rank, Edge{(rank + 1) % ranks, 0, 1});
-      visit(rank, Edge{(rank + ranks - 1) % ranks, 1, 1});
+      visit(rank, Edge{(rank + 1) % ranks, {0}});
+      visit(rank, Edge{(rank + ranks - 1) % ranks, {1}});
     }
   });
   return graph;

@@ -131,6 +131,39 @@ TEST_CASE("links in a row are one bundle, but classes of their own by their rate
         Approx(run_programs(m, pairs.all()).end.value).epsilon(1e-12));
 }
 
+/// A change of a link that no message crosses. With it, no shift is looked for, and actors are compared one by one.
+std::vector<LinkChange> idle_change(EqualMachine& m) { return {{Seconds{1}, m.link(kRate), kRate * 0.5}}; }
+
+TEST_CASE("actors fold by the orbits of a shift as they do one by one", "[sim][folding]") {
+  const auto [per_node, ring, slow, orbits] = GENERATE(
+      table<int, int, int, int>({{4, 512, -1, 4}, {4, 8, -1, 8}, {8, 2, -1, 2}, {16, 32, -1, 32}, {4, 8, 5, 512}}));
+  Rings rings(512, ring, 9);
+  rings.slow = slow;
+  EqualMachine m;
+  wire(m, 512, per_node, ring);
+  const std::vector<LinkChange> change = idle_change(m);
+  CHECK(folding::Shift::find(m, rings).orbits() == orbits);
+  const Fold by_orbits(m, rings), one_by_one(m, rings, change);
+  CHECK(by_orbits.refusal() == one_by_one.refusal());
+  REQUIRE(by_orbits.classes() == one_by_one.classes());
+  for (Actor a = 0; a < 512; ++a) CHECK(by_orbits.class_of(a) == one_by_one.class_of(a));
+  for (LinkId l = 0; l < static_cast<LinkId>(m.links().size()); ++l)
+    CHECK(by_orbits.class_of_link(l) == one_by_one.class_of_link(l));
+  CHECK(by_orbits.multiplicity().links == one_by_one.multiplicity().links);
+  FoldedMachine orbit_machine(m, by_orbits), single_machine(m, one_by_one);
+  CHECK(run_programs(orbit_machine, by_orbits.programs(rings)).end.value ==
+        run_programs(single_machine, one_by_one.programs(rings)).end.value);
+}
+
+TEST_CASE("a link of another rate, or on a longer path, leaves no shift", "[sim][folding]") {
+  const Rings rings(512, 512, 3);
+  const double rate = GENERATE(1.0, 0.7);
+  EqualMachine m;
+  m.connect(300, 301, {{m.link(kRate * rate), 1}}, {rate < 1 ? 1000000 : 1100000});  // before others: it is preferred
+  wire(m, 512, 4, 512);
+  CHECK(!folding::Shift::find(m, rings).moves());
+}
+
 TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][folding]") {
   std::mt19937 random(3);
   Rings rings(24, 24, 3);

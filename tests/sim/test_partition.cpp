@@ -32,7 +32,7 @@ std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
     std::vector<std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>> received(n);
     for (Element from = 0; from < n; ++from)
       for (std::size_t i = graph.first[from]; i < graph.first[from + 1]; ++i) {
-        const ColouredGraph::EdgeKind& kind = graph.kinds[graph.edges[i].kind];
+        const EdgeKind& kind = graph.kinds[graph.edges[i].kind];
         received[graph.edges[i].to].emplace_back(colour[from], kind.label, kind.weight);
       }
     std::map<std::pair<std::uint64_t, std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>>, std::uint32_t>
@@ -61,10 +61,10 @@ TEST_CASE("refinement by a worklist gives the same classes as refinement by roun
     for (auto& c : colours) c = below(3);
     std::vector<std::pair<Element, Edge>> edges;
     const std::size_t many = below(4 * n);
-    for (std::size_t e = 0; e < many; ++e) edges.push_back({below(n), {below(n), below(2), 1.0 + below(2)}});
+    for (std::size_t e = 0; e < many; ++e) edges.push_back({below(n), {below(n), {below(2), 1.0 + below(2)}}});
     // Rings and stars have symmetry, random graphs little.
     if (below(2) == 0)
-      for (Element e = 0; e < n; ++e) edges.push_back({e, {static_cast<Element>((e + 1) % n), 9, 1}});
+      for (Element e = 0; e < n; ++e) edges.push_back({e, {static_cast<Element>((e + 1) % n), {9}}});
     const ColouredGraph graph = graph_of(colours, edges);
     const Partition partition = refine(graph);
     CAPTURE(i);
@@ -78,8 +78,8 @@ TEST_CASE("a ring is one class; with one different member it has one class for e
   constexpr Element n = 16384;
   std::vector<std::pair<Element, Edge>> edges;
   for (Element e = 0; e < n; ++e) {
-    edges.push_back({e, {(e + 1) % n, 0, 1}});
-    edges.push_back({e, {(e + n - 1) % n, 0, 1}});
+    edges.push_back({e, {(e + 1) % n, {0}}});
+    edges.push_back({e, {(e + n - 1) % n, {0}}});
   }
   std::vector<std::uint64_t> colours(n, 0);
   CHECK(refine(graph_of(colours, edges)).classes == 1);
