@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "models/hardware/kernel_shapes.hpp"
 #include "models/networks/layers/exchange.hpp"
 
 namespace trainyard {
@@ -90,6 +91,7 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
       layout_(layout),
       all_reduce_(std::move(all_reduce)),
       all_to_all_(std::move(all_to_all)) {
+  const TemporaryShapes temporary;
   weights_ = weight_bytes(network(1, 1), layout.weights);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   const Bytes taken = weights_ + engine.reserved_memory;
@@ -124,6 +126,7 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
 }
 
 DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
+  const TemporaryShapes temporary;  // its kernels are priced here and never simulated
   Network pass = network(sequences, tokens);
   if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
   PassTime time;
@@ -241,6 +244,7 @@ Bytes DecodeCosts::cache(double tokens) const {
 }
 
 Bytes DecodeCosts::narrow_policy() const {
+  const TemporaryShapes temporary;
   return weight_bytes(make_network(model_, 1, 1, Precision::bf16), layout_.weights);
 }
 

@@ -19,6 +19,26 @@ ShapeNumbers<GemmShape>& shapes() {
   return numbers;
 }
 
+/// A product's kernel number and all figures that its duration depends on.
+using PricedFigures = std::array<double, 18>;
+struct FiguresHash {
+  std::size_t operator()(const PricedFigures& figures) const {
+    std::uint64_t h = 0;
+    for (const double value : figures) h = mix_bits(h ^ std::bit_cast<std::uint64_t>(value));
+    return static_cast<std::size_t>(h);
+  }
+};
+
+/// Durations of products that were priced before, for all threads.
+struct PricedProducts {
+  std::shared_mutex mutex;
+  std::unordered_map<PricedFigures, GemmTime, FiguresHash> times;
+};
+PricedProducts& priced_products() {
+  static PricedProducts all;
+  return all;
+}
+
 /// Sizes of the tiles of the output, and the number of parts into which the inner dimension is split.
 struct Tiling {
   double rows, columns, splits;
@@ -100,6 +120,11 @@ class Product {
 
 std::uint16_t kernel_of(const GemmShape& shape) { return shapes().number_of(shape); }
 const GemmShape& shape_of(std::uint16_t kernel) { return shapes().shape_of(kernel); }
+void free_product_shapes() {
+  if (!shapes().free_if_half_full()) return;
+  const std::unique_lock lock(priced_products().mutex);
+  priced_products().times.clear();
+}
 
 GemmModel read_gemm_model(Fields& fields) {
   constexpr double least = 1e-6, most_extra = 10, most_step = 1024;
@@ -133,39 +158,33 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, const GemmShape
 }
 
 GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t kernel, Bytes element) {
-  using Product = std::array<double, 18>;
-  const Product key{static_cast<double>(kernel),
-                    element.value,
-                    chip.peak.value,
-                    chip.memory_bandwidth.value,
-                    chip.l2.value,
-                    static_cast<double>(chip.sms),
-                    model.peak,
-                    model.memory,
-                    model.l2_feed.value,
-                    model.split.value,
-                    model.throttle,
-                    model.throttle_after.value,
-                    model.exposed_output,
-                    model.exposed_most,
-                    model.inner_step,
-                    model.cached,
-                    model.tiles_of_256 ? 1.0 : 0.0,
-                    model.clock};
-  const auto hash = [](const Product& k) {
-    std::uint64_t h = 0;
-    for (const double value : k) h = mix_bits(h ^ std::bit_cast<std::uint64_t>(value));
-    return static_cast<std::size_t>(h);
-  };
-  static std::unordered_map<Product, GemmTime, decltype(hash)> cache(64, hash);
-  static std::shared_mutex mutex;
+  if (shapes().is_temporary(kernel)) return gemm_time(model, chip, shape_of(kernel), element);
+  const PricedFigures key{static_cast<double>(kernel),
+                          element.value,
+                          chip.peak.value,
+                          chip.memory_bandwidth.value,
+                          chip.l2.value,
+                          static_cast<double>(chip.sms),
+                          model.peak,
+                          model.memory,
+                          model.l2_feed.value,
+                          model.split.value,
+                          model.throttle,
+                          model.throttle_after.value,
+                          model.exposed_output,
+                          model.exposed_most,
+                          model.inner_step,
+                          model.cached,
+                          model.tiles_of_256 ? 1.0 : 0.0,
+                          model.clock};
+  PricedProducts& all = priced_products();
   {
-    const std::shared_lock lock(mutex);
-    if (const auto entry = cache.find(key); entry != cache.end()) return entry->second;
+    const std::shared_lock lock(all.mutex);
+    if (const auto entry = all.times.find(key); entry != all.times.end()) return entry->second;
   }
   const GemmTime time = gemm_time(model, chip, shape_of(kernel), element);
-  const std::unique_lock lock(mutex);
-  return cache.try_emplace(key, time).first->second;
+  const std::unique_lock lock(all.mutex);
+  return all.times.try_emplace(key, time).first->second;
 }
 
 }  // namespace trainyard

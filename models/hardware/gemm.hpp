@@ -18,10 +18,13 @@ struct GemmShape {
 /// Kernel numbers of a `Work` from this one on stand for matrix products of a shape.
 constexpr std::uint16_t kFirstShape = 32768;
 
-/// Returns the kernel number of a shape, always the same within one process. Throws UserError past 32,767 shapes.
+/// Returns the kernel number of a shape, always the same within one process, or within a `TemporaryShapes`. Throws
+/// UserError past 32,255 shapes.
 std::uint16_t kernel_of(const GemmShape&);
 /// Returns the shape of a kernel number. Throws InternalError if no shape has that number.
 const GemmShape& shape_of(std::uint16_t kernel);
+/// Frees the numbers of all shapes, and the durations that were kept for them, if half of the numbers are taken.
+void free_product_shapes();
 
 /// Constants of a library's matrix products on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct GemmModel {

@@ -118,7 +118,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"gpu.memory_capacity", "capacity of the chip's memory"},
       {"gpu.nvlink", "rate of all NVLinks of the chip together, each way; 0: it has none; a mesh has nvlink.link_rate"},
       {"gpu.pcie", "rate of 16 PCIe lanes, each way"},
-      {"gpu.power.busy", "the most power that the board may draw"},
+      {"gpu.power.busy", "the most power that the board may draw: energy counts it; power_limit slows the clock"},
       {"gpu.power.idle", "power without work"},
       {"gpu.power_limit", "power limit set for the board (nvidia-smi --power-limit); 0: power.busy"},
       {"gpu.reconfigure", "time to configure an FPGA for a training"},

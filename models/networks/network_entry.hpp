@@ -35,4 +35,7 @@ std::string sample_text(const NetworkEntry&);
 /// Returns the `seq_length` of such a sample; 1 if it has no tokens.
 std::int64_t sample_tokens(const NetworkEntry&);
 
+/// Returns the largest number of tensor ranks that divides the heads and columns of a network; 0: it is no transformer.
+std::int64_t tensor_room(const NetworkEntry&);
+
 }  // namespace trainyard

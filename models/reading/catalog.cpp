@@ -104,13 +104,49 @@ Node file_entry(std::string_view kind, const Node& reference) {
   return node;
 }
 
+/// The field at a path of two keys. Null: it is absent.
+Node* find_below(Node& map, std::string_view key, std::string_view below) {
+  Node* outer = map.find(key);
+  return outer && outer->kind == Node::Kind::map ? outer->find(below) : nullptr;
+}
+
+/// The count that a node states at `part.count`; 0: it states none that is a whole number.
+std::int64_t count_of(Node& node, std::string_view part) {
+  Node* count = find_below(node, part, "count");
+  if (count && count->kind == Node::Kind::map) count = count->find("value");
+  if (!count || count->kind != Node::Kind::scalar) return 0;
+  try {
+    return parse_integer(count->scalar);
+  } catch (const UserError&) {
+    return 0;  // its reader reports it
+  }
+}
+
+/// A node with fewer GPUs than its base keeps the base's adapters for each GPU, rounded up, if it does not state adapters
+/// and neither places single ones: a part of a rack has the adapters of its trays, not of the rack.
+void keep_adapters_of_gpus(Node& merged, Node base, Node changes) {
+  const std::int64_t gpus = count_of(changes, "gpu"), of_base = count_of(base, "gpu"), adapters = count_of(base, "hca");
+  if (gpus <= 0 || gpus >= of_base || adapters <= 0) return;
+  const Node* stated = changes.find("hca");
+  const bool states_adapters = stated && (stated->kind == Node::Kind::null || find_below(changes, "hca", "count"));
+  if (states_adapters || find_below(merged, "hca", "of_gpu") || find_below(merged, "pcie", "switches") ||
+      merged.find("wires"))
+    return;
+  Node& count = *find_below(merged, "hca", "count");
+  Node& value = count.kind == Node::Kind::map ? *count.find("value") : count;
+  value.scalar = std::to_string((adapters * gpus + of_base - 1) / of_base);
+}
+
 /// Returns the entry that `reference` stands for, laid on its base. The base is laid on its own base in the same way.
 Node entry_on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
     if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));
     Node changes = over;
     std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
-    return merge_nodes(entry_on_base(catalog, kind, base, depth + 1), changes);
+    Node below = entry_on_base(catalog, kind, base, depth + 1);
+    Node merged = merge_nodes(below, changes);
+    if (kind == "node") keep_adapters_of_gpus(merged, std::move(below), std::move(changes));
+    return merged;
   };
   if (reference.kind == Node::Kind::scalar) {
     const bool file = is_file_reference(reference.scalar);

@@ -41,7 +41,9 @@ class Builder final : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (anchor != YAML::NullAnchor) refuse_anchor(mark);
-    add(make(Node::Kind::null, mark));
+    Node node = make(Node::Kind::null, mark);
+    node.is_left_empty = !writes_null(mark);
+    add(std::move(node));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -88,6 +90,15 @@ class Builder final : public YAML::EventHandler {
     std::unordered_map<std::string, Place> seen;
     YAML::Mark begin;
   };
+
+  /// Is a null written at that place? yaml-cpp also reports one if nothing follows a key; the place is then that of the
+  /// next token.
+  bool writes_null(const YAML::Mark& mark) const {
+    const auto start = static_cast<std::size_t>(mark.pos);
+    if (mark.is_null() || start >= text_.size()) return false;
+    const std::string_view word = text_.substr(start, text_.find_first_of(" \t\r\n,]}:#", start) - start);
+    return word == "~" || word == "null" || word == "Null" || word == "NULL";
+  }
 
   /// The line, counted from 0, without a comment and without spaces at its end.
   std::string_view line(int number) const {

@@ -33,6 +33,7 @@ class Node {
   Kind kind = Kind::null;
   std::string scalar;  ///< the text of a scalar, unquoted
   bool quoted = false;
+  bool is_left_empty = false;                        ///< a null that is not written: nothing follows the key
   std::vector<Node> items;                           ///< items of a list
   std::vector<std::pair<std::string, Node>> fields;  ///< fields of a map, in the order of the file
   Place place;
@@ -72,7 +73,8 @@ std::size_t place_among(std::string_view word, const std::vector<std::string>& n
 /// Returns the index of a word in `names`. Throws UserError "unknown KIND "word"; did you mean …" if it is none of
 /// them.
 std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names);
-/// Returns the name with the least edit distance to `word`. No value: none is near enough to be meant.
+/// Returns the name that `word` probably means: one that names the same family of chips ("gb300") if there is any, else
+/// the one with the least edit distance. No value: none is near enough to be meant.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
 /// Returns the file in the same folder whose name is nearest to that of a missing file. No value: none is near enough.
 std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&);
@@ -106,7 +108,7 @@ struct Key {
 /// Reads the fields of one map, each by name and type, and refuses keys that nobody read. Every error names the place,
 /// the expected value and the nearest known key. A figure may be plain (`2 TB/s`) or `{value: 2 TB/s, source: KEY}`
 /// with an optional `unverified: true`; the readers below take both. A key whose value is null counts as absent (as in
-/// JSON), but `child` returns it.
+/// JSON), but `child` returns it. A key after which nothing is written is refused.
 class Fields {
  public:
   /// `node` must be a map (or null, read as empty). `what` is its name in errors ("cluster", "gpu a100-sxm4-80gb").

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <tuple>
 
 #include "models/reading/not_modelled.hpp"
 
@@ -72,6 +73,46 @@ bool begins_name(std::string_view word, std::string_view name) {
   return name.size() > word.size() &&
          std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) { return plain(a) == plain(b); });
 }
+
+/// Words of a name in small letters, cut at what is neither letter nor digit. A count before a word ("8xh100") is left
+/// out.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else
+      words.emplace_back();
+  for (std::string& word : words) {
+    const std::size_t count = word.find_first_not_of("0123456789");
+    if (count != std::string::npos && count > 0 && word.size() > count + 1 && word[count] == 'x')
+      word.erase(0, count + 1);
+  }
+  std::erase(words, "");
+  return words;
+}
+
+/// The family of chips that a word names: letters and two or more digits, such as "gb300" or "mi300" in "mi300x". The
+/// result is empty if it names none.
+std::string family_of(const std::string& word) {
+  const std::size_t digits = word.find_first_of("0123456789");
+  if (digits == 0 || digits == std::string::npos) return "";
+  const std::size_t end = std::min(word.find_first_not_of("0123456789", digits), word.size());
+  return end < digits + 2 ? "" : word.substr(0, end);
+}
+
+/// Likeness of two names by their words.
+struct SharedWords {
+  int families = 0, words = 0;  ///< numbers of families and of words that both have
+  SharedWords(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    for (const std::string& word : a) {
+      const std::string family = family_of(word);
+      const auto same = [&family](const std::string& other) { return family_of(other) == family; };
+      if (!family.empty() && std::ranges::any_of(b, same)) ++families;
+      if (std::ranges::find(b, word) != b.end()) ++words;
+    }
+  }
+};
 
 /// Returns the item of a list whose index is written in `word`, or null if there is none.
 Node* find_item(Node& list, std::string_view word) {
@@ -197,12 +238,17 @@ Node long_form(const Node* node, const char* key, const Place& place) {
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names) {
   if (word.empty() || word.size() > 64) return std::nullopt;
   const std::size_t allowed = word.size() <= 2 ? 0 : word.size() <= 4 ? 1 : word.size() <= 8 ? 2 : 3;
+  const std::vector<std::string> words = words_of(word);
+  const bool has_family = std::ranges::any_of(words, [](const std::string& w) { return !family_of(w).empty(); });
   const std::string* best = nullptr;
-  std::size_t best_score = allowed + 1;
+  std::tuple<int, int, std::size_t> best_score{0, 0, allowed + 1};
   for (const std::string& name : names) {
     if (name.size() > 64) continue;
-    std::size_t score = edit_distance(word, name);
-    if (word.size() >= 3 && begins_name(word, name)) score = std::min(score, allowed);
+    std::size_t edits = edit_distance(word, name);
+    if (word.size() >= 3 && begins_name(word, name)) edits = std::min(edits, allowed);
+    // The family of a chip is what its name is about: "dgx-gb300" is nearer to "gb300-nvl72" than to "dgx-b300".
+    const SharedWords shared = has_family ? SharedWords(words, words_of(name)) : SharedWords({}, {});
+    const std::tuple<int, int, std::size_t> score{-shared.families, shared.families > 0 ? -shared.words : 0, edits};
     if (score >= best_score) continue;
     best = &name;
     best_score = score;

@@ -131,6 +131,8 @@ Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::mo
 
 const Node* Fields::child(Key key) {
   const Node* node = node_->find(key);
+  if (node && node->is_left_empty)
+    fail(node->key_place, path(key) + ": no value; leave the key out if its default is meant");
   const bool first = !knows(key);
   if (first) read_keys_.emplace_back(key.name);
   if (first || *key.words) report(what_, key, "", false, node);

@@ -1,8 +1,11 @@
 // CPUs, storages, network adapters and switches of the catalog: sources, physical sense, and references from nodes.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "models/hardware/node.hpp"
 #include "models/hardware/node_parts.hpp"
@@ -66,6 +69,57 @@ TEST_CASE("no shipped file states a figure from memory", "[catalog]") {
       CHECK(text.find("recalled") == std::string::npos);
     }
   CHECK(files > 300);
+}
+
+TEST_CASE("a misspelt node or GPU is answered with one that names the same family of chips", "[catalog]") {
+  int families = 0;
+  for (const char* kind : {"node", "gpu"}) {
+    const std::vector<std::string> names = parts().names(kind);
+    std::set<std::string> known;
+    for (const std::string& name : names)
+      for (std::size_t begin = 0; begin < name.size(); begin = std::min(name.find('-', begin), name.size()) + 1) {
+        const std::string word = name.substr(begin, name.find('-', begin) - begin);
+        const std::size_t digits = word.find_first_of("0123456789");
+        const std::size_t end = std::min(word.find_first_not_of("0123456789", digits), word.size());
+        if (digits > 0 && digits != std::string::npos && end >= digits + 2 && word.find('.') == std::string::npos)
+          known.insert(word.substr(0, end));
+      }
+    for (const std::string& family : known)
+      for (const std::string& misspelt : {"dgx-" + family, family + "-4x", "8x" + family, family + "-sxm-96gb",
+                                          "hgx_" + family + "_8", "server-" + family}) {
+        CAPTURE(kind, family, misspelt);
+        if (std::ranges::find(names, misspelt) != names.end()) continue;
+        ++families;
+        const auto near = nearest(misspelt, names);
+        REQUIRE(near);
+        CHECK(("-" + *near).find("-" + family) != std::string::npos);
+      }
+  }
+  CHECK(families > 100);
+}
+
+TEST_CASE("a node with fewer GPUs than its base keeps the adapters of each GPU", "[catalog]") {
+  const auto adapters = [](const std::string& text) { return node_of(text).hcas; };
+  CHECK(adapters("gb300-nvl72") == 72);
+  CHECK(adapters("{base: gb300-nvl72, gpu: {count: 8}}") == 8);
+  CHECK(adapters("{base: vr-nvl72, gpu: {count: 4}}") == 8);
+  CHECK(adapters("{base: gb300-nvl72, gpu: {count: 8}, hca: {count: 2}}") == 2);
+  CHECK(adapters("{base: gb300-nvl72, gpu: {count: 8}, hca: {rate: 400 Gbit/s}}") == 8);
+  CHECK(adapters("{base: gb300-nvl72, gpu: {count: 8}, hca: ~}") == 0);
+  CHECK(adapters("{base: {base: gb300-nvl72, gpu: {count: 8}}, gpu: {count: 4}}") == 4);
+  CHECK(adapters("{base: t4-server, gpu: {count: 4}}") == 1);  // half an adapter is one
+  CHECK(adapters("{base: dgx-2, gpu: {count: 16}}") == node_of("dgx-2").hcas);
+  for (const std::string& name : parts().names("node")) {
+    CAPTURE(name);
+    const NodeType whole = node_of(name);
+    if (whole.gpus < 2 || whole.hcas == 0 || whole.interconnect == "graph") continue;
+    const Node half =
+        parts().resolve("node", part_reference(fmt::format("{{base: {}, gpu: {{count: {}}}}}", name, whole.gpus / 2)));
+    const Node* count = half.find("hca")->find("count");
+    const std::int64_t kept = parse_integer((count->find("value") ? count->find("value") : count)->scalar);
+    CHECK((kept == whole.hcas || kept == (whole.hcas * (whole.gpus / 2) + whole.gpus - 1) / whole.gpus));
+    CHECK(kept >= 1);
+  }
 }
 
 TEST_CASE("CPUs of the catalog have sourced figures that make physical sense", "[catalog]") {

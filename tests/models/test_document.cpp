@@ -106,6 +106,13 @@ TEST_CASE("nearest finds misspellings, swaps and beginnings, and nothing else", 
   CHECK_FALSE(nearest("tensor_parallel", names));
   CHECK_FALSE(nearest("x", names));
   CHECK_FALSE(nearest("", names));
+  // The family of a chip in the name decides before single letters do.
+  const std::vector<std::string> nodes{"dgx-b300", "dgx-b200", "gb200-nvl72", "gb300-nvl72", "gh200-4x", "mi300x-8x"};
+  CHECK(nearest("dgx-gb300", nodes) == "gb300-nvl72");
+  CHECK(nearest("gb300-4x", nodes) == "gb300-nvl72");
+  CHECK(nearest("8xb200", nodes) == "dgx-b200");
+  CHECK(nearest("mi300-8x", nodes) == "mi300x-8x");
+  CHECK(nearest("dgx-b30", nodes) == "dgx-b300");
   CHECK(hint("fabirc", names) == "; did you mean \"fabric\"?");
   CHECK(hint("tensor_parallel", names) == "; known: nodes, node, fabric, a100-sxm4-80gb");
   CHECK(hint("x", {}).empty());

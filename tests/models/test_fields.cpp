@@ -11,7 +11,7 @@ TEST_CASE("fields are read by name and type", "[fields]") {
   const Node root = parse_document(
       "name: x\ncount: {value: 8, source: s}\nrate: 400 Gbit/s\nsize: 1 GiB\ntime: 0 s\n"
       "on: true\nshare: 0.5\npeak: {value: 2 TFLOP/s, source: s, unverified: true}\n"
-      "kind: two_words\nnothing:\n",
+      "kind: two_words\nnothing: ~\n",
       "x.yaml");
   Fields f(root, "cluster");
   CHECK(f.text("name") == "x");
@@ -29,6 +29,24 @@ TEST_CASE("fields are read by name and type", "[fields]") {
   CHECK(f.text("absent", "y") == "y");
   CHECK_NOTHROW(f.finish());
   CHECK(f.place_of("rate").text() == "x.yaml:3:7");
+}
+
+TEST_CASE("a key after which nothing is written is refused at its place, and a written null is absent", "[fields]") {
+  for (const char* text : {"a: 1\nb:\nc: 2\n", "a: 1\nb: # words\nc: 2\n", "{a: 1, b: , c: 2}", "a: 1\nb:"}) {
+    CAPTURE(text);
+    const Node root = parse_document(text, "x.yaml");
+    Fields f(root, "cluster");
+    CHECK(f.integer("a", 0, 0) == 1);
+    CHECK_THROWS_WITH(f.integer("b", 0, 7), Catch::EndsWith("cluster.b: no value; leave the key out if its default "
+                                                            "is meant"));
+    CHECK_THROWS_WITH(f.has("b"), Catch::StartsWith("x.yaml:"));
+  }
+  for (const char* text :
+       {"b: ~\nc: 2\n", "b: null\n", "b: Null # words\n", "{b: NULL, c: 2}", "{\"b\": null}", "b: ~"}) {
+    CAPTURE(text);
+    const Node root = parse_document(text, "x.yaml");
+    CHECK(Fields(root, "cluster").integer("b", 0, 7) == 7);
+  }
 }
 
 TEST_CASE("an unread key is refused with the nearest known one", "[fields]") {

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "models/fitted/kernel_fit.hpp"
+#include "models/hardware/shape_numbers.hpp"
 #include "models/networks/layers/layer_builder.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -115,6 +116,51 @@ TEST_CASE("a shape has one number, and always the same time", "[gemm]") {
   Gpu faster = gpu;
   faster.gemm.peak = 1;
   CHECK(kernel_time(faster, work) < first);
+}
+
+TEST_CASE("kernels that are priced at once take no lasting numbers, however many there are", "[gemm]") {
+  const Gpu gpu = tiled_gpu();
+  const std::uint16_t before = kernel_of(GemmShape{11, 13, 17, 19});
+  for (int m = 1; m <= 40000; ++m) {
+    const TemporaryShapes temporary;
+    const GemmShape shape{static_cast<double>(m), 12345, 77, 1};
+    CHECK(shape_of(kernel_of(shape)) == shape);
+    if (m % 8000 != 0) continue;
+    const Work work = gemm("once", m, 12345, 77, Precision::bf16).work;
+    CHECK(kernel_time(gpu, work) > Seconds{});
+    CHECK(kernel_of(GemmShape{11, 13, 17, 19}) == before);  // a shape that lasts keeps its number
+  }
+  CHECK(kernel_of(GemmShape{11, 13, 17, 23}) <= before + 1);
+  std::uint16_t lost = 0;
+  {
+    const TemporaryShapes temporary;
+    lost = kernel_of(GemmShape{21, 22, 23, 24});
+  }
+  CHECK_THROWS_AS(shape_of(lost), InternalError);
+}
+
+TEST_CASE("a shape that is priced at once takes as long as one with a lasting number", "[gemm]") {
+  const Gpu gpu = tiled_gpu();
+  Seconds once;
+  {
+    const TemporaryShapes temporary;
+    once = kernel_time(gpu, gemm("once", 777, 1280, 512, Precision::bf16).work);
+  }
+  CHECK(kernel_time(gpu, gemm("lasting", 777, 1280, 512, Precision::bf16).work) == once);
+}
+
+TEST_CASE("numbers of shapes are freed between answers once half of them are taken", "[gemm]") {
+  constexpr std::uint16_t first = 100;
+  ShapeNumbers<GemmShape> numbers(first, 1000 + ShapeNumbers<GemmShape>::kTemporary, "test products");
+  const auto shape = [](int m) { return GemmShape{static_cast<double>(m), 2, 3, 4}; };
+  for (int m = 1; m < 500; ++m) CHECK(numbers.number_of(shape(m)) == first + m - 1);
+  CHECK_FALSE(numbers.free_if_half_full());
+  CHECK(numbers.number_of(shape(1)) == first);
+  numbers.number_of(shape(500));
+  CHECK(numbers.free_if_half_full());
+  CHECK_THROWS_AS(numbers.shape_of(first), InternalError);
+  for (int m = 0; m < 1000; ++m) numbers.number_of(shape(2000 + m));
+  CHECK_THROWS_WITH(numbers.number_of(shape(5000)), "more than 1000 shapes of test products in one process");
 }
 
 TEST_CASE("products of experts one after another leave SMs idle, and a grouped kernel fills them", "[gemm]") {

@@ -34,6 +34,21 @@ TEST_CASE("a device draws between idle and busy, in proportion", "[costs]") {
   CHECK(utilization({Watts{400}, Watts{500}}, {0, 1}) == 0);          // but no less than the idle power
 }
 
+TEST_CASE("another busy power changes the energy of a step and no time, but the clock under a power limit", "[costs]") {
+  const auto run = [](const std::string& gpu) {
+    return simulate_training(read_scenario_text(
+        "cluster: {node: {base: dgx-h100, gpu: {" + gpu + "}}}\nmodel: gpt2\nplan: {micro_batch_size: 8}\n", "x.yaml"));
+  };
+  const Result usual = run("power: {idle: 70 W, busy: 700 W}"), lower = run("power: {idle: 70 W, busy: 600 W}");
+  REQUIRE((usual.energy && lower.energy));
+  CHECK(lower.step_time == usual.step_time);
+  CHECK(lower.energy->parts.at("GPU") < usual.energy->parts.at("GPU"));
+  const Result limited = run("power_limit: 500 W, power: {idle: 70 W, busy: 700 W}"),
+               nearer = run("power_limit: 500 W, power: {idle: 70 W, busy: 600 W}");
+  CHECK(limited.step_time > nearer.step_time);
+  CHECK(nearer.step_time > lower.step_time);
+}
+
 TEST_CASE("the energy of a step is the power of its devices times its time and the PUE", "[costs]") {
   Site site;
   site.pue = 1.5;

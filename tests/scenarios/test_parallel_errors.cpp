@@ -47,7 +47,7 @@ TEST_CASE("a number that does not divide is refused with the nearest that does",
              Contains("hidden size 1600 is not a multiple of 7 attention heads; nearest: 5 or 8 heads"));
   CHECK(error_of("  tensor_parallel: 8\n") ==
         "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads "
-        "of gpt2; nearest: 6 or 12");
+        "of gpt2; nearest: 4");  // 6 does not divide the 16 GPUs
   CHECK(error_of("  data_parallel: {zero_stage: 1, zero_group: 6}\n") ==
         "x.yaml:6:46: plan.data_parallel.zero_group: groups of 6 do not divide 16 replicas; nearest: 4 or 8");
   CHECK(error_of("  expert_parallel: 3\n", "mixtral-8x7b") ==
@@ -62,6 +62,25 @@ TEST_CASE("a number that does not divide is refused with the nearest that does",
   CHECK(error_of("  context_parallel: {size: 4, ulysses: 2, exchange: ring}\n") ==
         "x.yaml:6:40: plan.context_parallel.ulysses: it says how many ranks exchange heads, as "
         "plan.context_parallel.exchange does; leave one of them out");
+}
+
+TEST_CASE("the nearest tensor degree divides the GPUs and the heads, and is accepted", "[parallel-errors]") {
+  // 8 key-value heads.
+  CHECK_THAT(error_of("  tensor_parallel: 16\n", "llama-3-8b"),
+             Contains("16 ranks: they must divide the 8 key-value heads of llama-3-8b; nearest: 8"));
+  CHECK_THAT(error_of("  tensor_parallel: 12\n", "llama-3-8b"), Contains("they divide with tensor 8; or set"));
+  for (const char* model : {"gpt2", "gpt2-xl", "llama-3-8b", "qwen2.5-7b", "gemma-3-1b", "mixtral-8x7b"})
+    for (const int degree : {3, 5, 6, 7, 8, 10, 12, 16}) {
+      CAPTURE(model, degree);
+      const std::string error = error_of("  tensor_parallel: " + std::to_string(degree) + "\n", model);
+      for (const std::string mark : {"nearest: ", "they divide with tensor "})
+        if (const std::size_t begin = error.find(mark); begin != std::string::npos) {
+          const std::string degrees = error.substr(begin + mark.size());
+          const std::string offered = degrees.substr(0, degrees.find_first_not_of("0123456789"));
+          CAPTURE(error, offered);
+          CHECK(error_of("  tensor_parallel: " + offered + "\n", model).find("tensor") == std::string::npos);
+        }
+    }
 }
 
 TEST_CASE("a faulty order of the mesh is refused with its fault", "[parallel-errors]") {

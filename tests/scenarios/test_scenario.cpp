@@ -76,7 +76,8 @@ TEST_CASE("impossible combinations are refused at their place in the file", "[sc
       "small.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 "
       "or 16",
       "size: 16", "size: 12");
-  check_error("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp64, fp32, fp16, int8", "fp16", "bf16");
+  check_error("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp64, fp32, fp16, int8; nearest: fp16", "fp16",
+              "bf16");
   check_error("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
   check_error(
       "small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: dragonfly, ethernet, "

@@ -229,6 +229,7 @@ TEST_CASE("list and show print tables of the catalog and of a scenario", "[cli]"
   const TopoAnswer gpus = shell.trainyard("list gpu");
   CHECK(gpus.exit == 0);
   CHECK(gpus.out == shell.trainyard("list gpus").out);
+  CHECK(shell.trainyard("list gpus cpus").out == gpus.out + "\n" + shell.trainyard("list cpus").out);
   CHECK(gpus.out.find("a100-sxm4-80gb   312 TFLOP/s") != std::string::npos);
   const std::string networks = shell.trainyard("list networks").out;
   const std::string line = networks.substr(networks.find("gpt2-xl "), 60);

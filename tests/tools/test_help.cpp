@@ -9,7 +9,9 @@
 #include <sstream>
 
 #include "models/fitted/measured_family.hpp"
+#include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "models/software/stack_words.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -128,6 +130,31 @@ TEST_CASE("help scenario begins with a scenario of the required keys, and no lin
     if (field.required && !field.words.empty() && (parent == field.path || parent == "cluster" || parent == "plan"))
       CHECK(marked.contains(field.path));
   }
+}
+
+TEST_CASE("help scenario has every key of a stack of software", "[help]") {
+  using namespace trainyard;
+  std::set<std::string> described;
+  for (const ScenarioField& field : known_scenario_fields())
+    if (field.path.starts_with("software.")) described.insert(field.path.substr(9));
+  for (const auto& [path, words] : stack_words()) {
+    CAPTURE(path);
+    CHECK(described.contains(path));
+  }
+  // The stacks of the catalog set no other key.
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("stack")) {
+    const Node entry = catalog.resolve("stack", Node::scalar_node(name, Place::named("test")));
+    for (const auto& [key, value] : entry.fields) {
+      CAPTURE(name, key);
+      if (key != "name" && key != "description" && key != "sources") CHECK(described.contains(key));
+      if ((key == "host" || key == "parallel" || key == "slowdowns") && value.kind == Node::Kind::map)
+        for (const auto& [below, figure] : value.fields) CHECK(described.contains(key + "." + below));
+    }
+  }
+  const TopoAnswer host = TopoFolder().trainyard("help scenario software.host");
+  CHECK(host.exit == 0);
+  CHECK(host.out.find("software.host.cuda_graphs  true or false") != std::string::npos);
 }
 
 TEST_CASE("help scenario states one default for each key, and lists the keys of maps in maps", "[help]") {
@@ -297,6 +324,11 @@ std::vector<std::string> scenarios_for_examples() {
       "plan: {micro_batch_size: 1, global_batch_size: 1024, seq_length: 4096}\n"
       "post_training: {prompts: 64, samples_per_prompt: 16, prompt_tokens: 100, generation: {engine: vllm}, "
       "answer_tokens: {most: 2000, values: [300, 800]}}",
+      small +
+          "}\nsoftware: {base: megatron-core, host: {runs_ahead: true}, anchor: {spread: 0.05}, slowdowns: "
+          "{exchanges: 1}, parallel: {zero_stage: 0, user_buffers: {overlapped: 0}}}",
+      small + "}\nsoftware: {base: megatron-core, bucket: {elements: 1000000, elements_a_replica: 1000}}",
+      small + "}\nsoftware: {base: plain, bucket: 25 MiB}",
   };
 }
 

@@ -86,25 +86,34 @@ TEST_CASE("the chart of a sweep has any swept field across, by numbers or by wor
   const std::string batches =
       "gpt2-one-a100 --set plan.micro_batch_size=8,16,32,64 --set plan.global_batch_size=64,128";
   const std::string chosen = drawn(batches);
-  CHECK_THAT(chosen, Contains(">step_time_s over plan.micro_batch_size, logarithmic<") && Contains(" ms<") &&
-                         Contains(">global_batch_size 64<") && Contains(">global_batch_size 128<"));
+  CHECK_THAT(chosen, Contains(">step time over micro batch size, logarithmic<") && Contains(" ms<") &&
+                         Contains(">global batch size 64<") && Contains(">global batch size 128<"));
   CHECK_THAT(drawn(batches + " --across plan.global_batch_size --up mfu"),
-             Contains(">mfu over plan.global_batch_size<") && Contains(" %<") && Contains(">micro_batch_size 8<"));
+             Contains(">MFU over global batch size<") && Contains(" %<") && Contains(">micro batch size 8<"));
   CHECK_THAT(drawn(batches + " --up memory_peak_bytes"), Contains(" GiB<"));
   const std::string servers = "'" TRAINYARD_SOURCE_DIR
                               "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml' --set "
                               "'plan.data_parallel.servers.label=1W1PS,2W1PS,2W2PS & cluster.nodes=2,3,4'";
   const std::string labels = drawn(servers);  // the page of a sweep chooses the same axes
-  CHECK_THAT(labels, Contains(">samples_per_s over plan.data_parallel.servers.label<"));
+  CHECK_THAT(labels, Contains(">samples a second over servers label<") && Contains(">0<"));
   for (const char* label : {">1W1PS<", ">2W1PS<", ">2W2PS<"}) CHECK_THAT(labels, Contains(label));
   // Labels name the points also if each has another number of GPUs.
   const std::string workers = "'" TRAINYARD_SOURCE_DIR
                               "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml' --set "
                               "'plan.data_parallel.servers.label=1W1PS,2W1PS,4W1PS & cluster.nodes=2,3,5'";
-  CHECK_THAT(drawn(workers), Contains(">samples_per_s over plan.data_parallel.servers.label<") && Contains(">4W1PS<"));
-  CHECK_THAT(drawn(servers + " --across cluster.nodes"), Contains(" over cluster.nodes<"));
+  CHECK_THAT(drawn(workers), Contains(">samples a second over servers label<") && Contains(">4W1PS<"));
+  CHECK_THAT(drawn(servers + " --across cluster.nodes"), Contains(" over nodes<"));
   const std::string scaling = drawn("gpt2-xl-ddp-dgx-a100 --set cluster.nodes=1,2");
   CHECK_THAT(scaling, Contains("samples/s over GPUs, both logarithmic"));
+  // No title or legend has the raw key of a column or a field.
+  for (const std::string& text : {chosen, labels, drawn(batches + " --up memory_peak_bytes")})
+    for (std::size_t begin = text.find("<text"); begin != std::string::npos; begin = text.find("<text", begin + 1)) {
+      const std::size_t from = text.find('>', begin) + 1;
+      const std::string words = text.substr(from, text.find('<', from) - from);
+      CAPTURE(words);
+      CHECK(words.find('_') == std::string::npos);
+      CHECK(words.find("plan.") == std::string::npos);
+    }
   folder.check_refused("sweep " + batches + " --svg s.svg --across plan.micro_batch_siz",
                        "--across plan.micro_batch_siz: not a swept field; did you mean \"plan.micro_batch_size\"?");
   CHECK_THAT(folder.trainyard("sweep " + batches + " --svg s.svg --up mfv").err, Contains("did you mean \"mfu\"?"));

@@ -13,12 +13,14 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "tests/user_errors.hpp"
 #include "tools/reports/report.hpp"
 
 namespace tools_test_trust {
 
 using namespace trainyard;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -108,6 +110,33 @@ TEST_CASE("fp8 attention saves memory, and time if its kernels were measured; el
   }
 }
 
+TEST_CASE("a precision that a chip lacks is refused with one that it has", "[trust][fp8]") {
+  const Catalog catalog;
+  int refused = 0;
+  for (const std::string& gpu : catalog.names("gpu"))
+    for (const char* precision : {"nvfp4", "mxfp4", "mxfp6", "mxfp8", "fp8", "bf16", "fp16"}) {
+      CAPTURE(gpu, precision);
+      const auto error_in = [&gpu](const std::string& name) {
+        return test::user_error([&] {
+          read_scenario_text(
+              fmt::format("cluster: {{node: {{gpu: {{count: 1, type: {}}}, interconnect: pcie, pcie: {{generation: 4, "
+                          "latency: 0.25 us}}}}}}\nmodel: llama-3-8b\nplan: {{micro_batch_size: 1, precision: {}}}\n",
+                          gpu, name),
+              "x.yaml");
+        });
+      };
+      const std::string error = error_in(precision), mark = "nearest: ";
+      CAPTURE(error);
+      if (error.find(gpu + " has no " + precision + ";") == std::string::npos) continue;
+      ++refused;
+      const std::string offered = error.substr(error.find(mark) + mark.size());
+      CHECK(offered != precision);
+      CHECK(error_in(offered).find(" has no ") == std::string::npos);
+      CHECK(error.find(offered) < error.find(mark));
+    }
+  CHECK(refused > 100);
+}
+
 TEST_CASE("a precision of few bits has a scaling, and the first and last blocks can stay in bf16", "[trust][fp8]") {
   const auto scenario_with = [](const std::string& precision, Overrides more = {}, const char* node = "dgx-b200") {
     more.insert(more.end(), {{"cluster.node", node}, {"plan.precision", precision}});
@@ -123,10 +152,15 @@ TEST_CASE("a precision of few bits has a scaling, and the first and last blocks 
     CHECK(s.precision == Precision::bf16);
     CHECK(s.software.fp8_scaling == scaling);
     CHECK(s.precision_word() == (name.find("fp8") == std::string::npos ? name : "fp8"));
+    CHECK(s.precision_title() == name);
   }
   CHECK_THROWS_WITH(scenario_with("fp4"), Contains("unknown value \"fp4\"; not modelled yet; nearest: \"nvfp4\""));
   CHECK_THROWS_WITH(scenario_with("nvfp4", {{"plan.fp8_scaling", "block"}}), Contains("nvfp4 states the scaling"));
-  CHECK_THROWS_WITH(scenario_with("nvfp4", {}, "dgx-h100"), Contains("h100-sxm5-80gb has no fp4"));
+  CHECK_THROWS_WITH(scenario_with("nvfp4", {}, "dgx-h100"), Contains("h100-sxm5-80gb has no nvfp4"));
+  CHECK(scenario_with("fp8").precision_title() == "fp8");
+  CHECK_THAT(test::user_error([&] { scenario_with("nvfp4", {}, "mi355x-8x"); }),
+             Contains("mi355x has no nvfp4; it has ") && EndsWith("nearest: mxfp4"));
+  CHECK_THAT(test::user_error([&] { scenario_with("mxfp8", {}, "dgx-h100"); }), EndsWith("nearest: fp8"));
   const auto narrow_products = [](const Scenario& s) {
     std::size_t count = 0;
     for (const Layer& layer : s.network.layers)

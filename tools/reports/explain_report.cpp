@@ -68,7 +68,7 @@ std::string head_text(const Scenario& s, const LayerCosts& costs) {
   return fmt::format(
       "layers of {} on {}, one micro-batch of {} in {}\n"
       "ridge {:.4g} FLOP/byte ({} over {}; {:.4g} at the rates that large matrix products reach)\n",
-      s.network.name, costs.gpu, counted_noun(s.micro_batch_size, "sample"), s.precision_word(), costs.ridge,
+      s.network.name, costs.gpu, counted_noun(s.micro_batch_size, "sample"), s.precision_title(), costs.ridge,
       show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
 }
 

@@ -245,7 +245,7 @@ std::string end_words(const PlanAnswer& a) {
 /// The question: network, precision, machine, batch, and the release of the software.
 std::string question_lines(const PlanAnswer& a, const Scenario& s) {
   const std::string named = a.scenario == s.network.name ? "" : a.scenario + ": ";
-  std::string text = fmt::format("{}{} in {} on {} × {} ({})\n", named, s.network.name, s.precision_word(),
+  std::string text = fmt::format("{}{} in {} on {} × {} ({})\n", named, s.network.name, s.precision_title(),
                                  counted(a.gpus), s.cluster.node.gpu.name, describe(s.cluster));
   text += fmt::format("{}{} sample{} a step", report_label("batch"), counted(s.global_batch_size),
                       s.global_batch_size == 1 ? "" : "s");

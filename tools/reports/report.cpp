@@ -83,7 +83,7 @@ std::string head(const Scenario& s, const Plan& plan) {
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
-                     network_in_words(s), s.precision_word(),
+                     network_in_words(s), s.precision_title(),
                      s.software_given ? s.software.name : "no software costs (the default)", gpus_in_words(s),
                      describe(s.cluster), report_label("plan"), how, report_label(""), counted(s.global_batch_size),
                      s.global_batch_size == 1 ? "" : "s", tokens, s.micro_batch_size);
@@ -372,7 +372,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                         report_label("MFU"));
   if (r.mfu > 1 && s.fp8)
     text += fmt::format("{}above 100 %: products in {} are counted against the {} peak\n", report_label("MFU"),
-                        s.precision_word(), name_of(s.precision));
+                        s.precision_title(), name_of(s.precision));
   if (s.measured_run.is_given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         signed_percent(r.step_time.value / s.measured_run.step_time.value - 1), s.measured_run.source);

@@ -22,6 +22,7 @@
 // <resolv.h> defines a macro with the name of a parameter in Eigen, which a unity file may include next.
 #undef _res
 
+#include "models/hardware/kernel_shapes.hpp"
 #include "sim/error.hpp"
 #include "sim/process/parallel.hpp"
 #include "tools/serving/request_reader.hpp"
@@ -230,8 +231,12 @@ void serve_page(const ServedPage& page, const std::function<std::string(const st
     response.set_content(page.html, "text/html; charset=utf-8");
   });
   server.Post("/ask", [&](const httplib::Request& request, httplib::Response& response) {
-    const auto call =
-        std::make_shared<BackgroundCall>([&, body = request.body] { return turns.take([&] { return answer(body); }); });
+    const auto call = std::make_shared<BackgroundCall>([&, body = request.body] {
+      return turns.take([&] {
+        const ShapesOfAnswer shapes;
+        return answer(body);
+      });
+    });
     response.set_chunked_content_provider("application/json", [call, &page](std::size_t, httplib::DataSink& sink) {
       return send_answer(*call, page.seconds_for_answer, sink);
     });

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -316,13 +317,17 @@ int list(const std::vector<std::string>& words) {
                       "main figures.",
                       "list gpus");
   std::string kind, json;
-  std::vector<std::string> kinds;
+  std::vector<std::string> kinds, more;
   for (const auto& [name, what] : listed_kinds()) kinds.push_back(name == "networks" ? name + " (or models)" : name);
   arguments.positional("KIND", kind, fmt::format("{}", fmt::join(kinds, ", ")), false);
+  arguments.positionals("MORE", more, "further kinds");
   arguments.output("--json", json, "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   std::vector<const Listing*> chosen;
-  if (!kind.empty()) chosen.push_back(&find_listing(kind));
+  if (!kind.empty()) more.insert(more.begin(), kind);
+  for (const std::string& word : more)
+    if (const Listing* listing = &find_listing(word); std::ranges::find(chosen, listing) == chosen.end())
+      chosen.push_back(listing);
   if (kind.empty())
     for (const Listing& listing : listings()) chosen.push_back(&listing);
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "models/networks/layers/sharding.hpp"
+#include "models/networks/network_entry.hpp"
 #include "models/networks/transformers/layout.hpp"
 #include "models/reading/nearest.hpp"
 
@@ -13,6 +14,32 @@ namespace trainyard::transformers {
 namespace {
 
 std::string text_of(std::int64_t value) { return std::to_string(value); }
+
+/// Returns the numbers of heads, columns and the like that tensor ranks split, with their names.
+std::vector<std::pair<std::int64_t, const char*>> tensor_parts(const TransformerConfig& c, const Sharding& s) {
+  std::vector<std::pair<std::int64_t, const char*>> parts;
+  if (c.has_layer(layer_letters::kScan)) {
+    parts.emplace_back(c.scan.heads, "heads of scans");
+    if (c.scan.kind != ScanKind::mamba1) parts.emplace_back(c.scan.groups, "groups of heads of scans");
+  }
+  if (c.has_layer(layer_letters::kAttention)) parts.emplace_back(c.num_attention_heads, "attention heads");
+  if (c.has_layer(layer_letters::kAttention) && c.latent.key_value_rank == 0)
+    parts.emplace_back(c.num_key_value_heads, "key-value heads");
+  if (c.experts.count == 0 || c.experts.first_layer > 0 || c.has_layer(layer_letters::kDense))
+    parts.emplace_back(c.intermediate_size, "columns of the feed-forward part");
+  if (c.experts.count > 0 && !s.folds_experts())
+    parts.emplace_back(c.experts.intermediate_size, "columns of an expert");
+  if (c.experts.count > 0 && c.experts.shared_intermediate_size > 0)
+    parts.emplace_back(c.experts.shared_intermediate_size, "columns of the shared experts");
+  return parts;
+}
+
+/// Returns the largest number of tensor ranks that divides all those parts.
+std::int64_t tensor_room(const TransformerConfig& c, const Sharding& s) {
+  std::int64_t room = 0;
+  for (const auto& [size, what] : tensor_parts(c, s)) room = std::gcd(room, size);
+  return std::max<std::int64_t>(1, room);
+}
 
 [[noreturn]] void refuse(const TransformerConfig& config, const char* part, const std::string& why) {
   throw ShardingError(part, why, config.place);
@@ -30,17 +57,17 @@ void require_divisor(const TransformerConfig& config, std::int64_t ranks, std::i
 void check_tensor(const TransformerConfig& c, const Sharding& s) {
   if (s.sequence && s.tensor < 2)
     refuse(c, "sequence", "sequence parallelism is over the tensor axis, which has 1 rank; expected at least 2");
-  if (c.has_layer(layer_letters::kScan)) {
-    require_divisor(c, s.tensor, c.scan.heads, "tensor", "heads of scans");
-    if (c.scan.kind != ScanKind::mamba1)
-      require_divisor(c, s.tensor, c.scan.groups, "tensor", "groups of heads of scans");
+  for (const auto& [size, what] : tensor_parts(c, s)) {
+    if (size % s.tensor == 0) continue;
+    const std::int64_t room = tensor_room(c, s);
+    ShardingError error("tensor",
+                        "tensor parallelism over " + text_of(s.tensor) + " ranks: they must divide the " +
+                            text_of(size) + " " + what + " of " + c.name +
+                            "; nearest: " + nearest_divisors(room, s.tensor),
+                        c.place);
+    error.room = room;
+    throw error;
   }
-  if (c.has_layer(layer_letters::kAttention))
-    require_divisor(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
-  if (c.has_layer(layer_letters::kAttention) && c.latent.key_value_rank == 0)
-    require_divisor(c, s.tensor, c.num_key_value_heads, "tensor", "key-value heads");
-  if (c.experts.count == 0 || c.experts.first_layer > 0 || c.has_layer(layer_letters::kDense))
-    require_divisor(c, s.tensor, c.intermediate_size, "tensor", "columns of the feed-forward part");
   if (c.experts.latent_size > 0 && s.tensor > 1 && !s.folds_experts())
     refuse(c, "tensor",
            "tensor parallelism: experts that read a projection of the tokens are not split over tensor ranks; expected "
@@ -48,10 +75,6 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
   if (c.experts.count == 0) return;
   if (s.folds_experts())
     require_divisor(c, s.expert_tensor, c.experts.intermediate_size, "expert", "columns of an expert", "expert-tensor");
-  else
-    require_divisor(c, s.tensor, c.experts.intermediate_size, "tensor", "columns of an expert");
-  if (c.experts.shared_intermediate_size > 0)
-    require_divisor(c, s.tensor, c.experts.shared_intermediate_size, "tensor", "columns of the shared experts");
 }
 
 void check_context(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
@@ -357,3 +380,12 @@ void row_bias(LayerBuilder& b, const TransformerLayout& l, const std::string& na
 }
 
 }  // namespace trainyard::transformers
+
+namespace trainyard {
+
+std::int64_t tensor_room(const NetworkEntry& network) {
+  const TransformerConfig* config = network.transformer();
+  return config ? transformers::tensor_room(*config, Sharding{}) : 0;
+}
+
+}  // namespace trainyard

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include "models/reading/document.hpp"
 #include "models/reading/nearest.hpp"
@@ -70,20 +71,24 @@ void split_experts_by_default(PlanChoice& choice) {
 }
 
 /// Names the degrees of parallelism with which the ranks divide the GPUs: "they divide with tensor 2 or 4, or with
-/// pipeline 2 or 7".
-std::string nearest_degrees(const Mesh& mesh, std::int64_t gpus) {
+/// pipeline 2 or 7". `room`: tensor ranks must divide it too; 0: any number may.
+std::string nearest_degrees(const Mesh& mesh, std::int64_t gpus, std::int64_t room) {
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline;
   std::vector<std::string> words;
   for (const auto& [axis, degree] :
        {std::pair{"tensor", mesh.tensor}, {"context", mesh.context}, {"pipeline", mesh.pipeline}})
-    if (degree > 1 && gpus % (others / degree) == 0)
-      words.push_back(fmt::format("with {} {}", axis, nearest_divisors(gpus / (others / degree), degree)));
+    if (degree > 1 && gpus % (others / degree) == 0) {
+      const std::int64_t places = gpus / (others / degree);
+      const bool is_tensor = axis == std::string_view("tensor");
+      words.push_back(
+          fmt::format("with {} {}", axis, nearest_divisors(is_tensor ? std::gcd(places, room) : places, degree)));
+    }
   if (words.empty()) return fmt::format("{} divide them", nearest_ranks(gpus, others));
   return fmt::format("they divide {}", fmt::join(words, ", or "));
 }
 
 /// Counts the data ranks: as many as the plan says, or as many as there are GPUs for.
-void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
+void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const TensorRoom& tensor_room) {
   Mesh& mesh = choice.mesh;
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
   const bool has_size = fields.has("size");
@@ -97,11 +102,12 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
     return;
   }
   if (!has_size && gpus % others != 0)
-    fail(choice.place,
-         fmt::format(
-             "plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; {}; or "
-             "set plan.data_parallel.size, and plan.idle_devices: allowed",
-             mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"), nearest_degrees(mesh, gpus)));
+    fail(
+        choice.place,
+        fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; {}; or "
+                    "set plan.data_parallel.size, and plan.idle_devices: allowed",
+                    mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
+                    nearest_degrees(mesh, gpus, tensor_room())));
   const std::int64_t data = fields.integer(
       {"size", "Number of replicas, for example 8. Default: all devices, divided by the ranks of the other axes."}, 1,
       choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
@@ -268,13 +274,13 @@ std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const
 }
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
-                        const SoftwareStack& stack, const LibraryModel* library) {
+                        const SoftwareStack& stack, const LibraryModel* library, const TensorRoom& tensor_room) {
   read_zero(choice, fields, stack);
   ChosenMechanism chosen = read_mechanism(fields, cluster);
   choice.mechanism_name = chosen.name;
   const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);
   choice.mechanism = mechanism;
-  count_ranks(choice, fields, cluster);
+  count_ranks(choice, fields, cluster, tensor_room);
   check_zero_group(choice, fields);
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model(), choice.zero, choice.zero_group});

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "models/networks/layers/sharding.hpp"
+#include "models/reading/nearest.hpp"
 
 namespace trainyard {
 namespace {
@@ -160,6 +162,14 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
+std::int64_t tensor_room_of(const Node& model, const Catalog& catalog) {
+  try {
+    return tensor_room(read_network_entry(find_model(model, catalog)));
+  } catch (const UserError&) {
+    return 0;  // the error about the model comes later
+  }
+}
+
 std::optional<std::int64_t> most_positions(const Node& model, const Catalog& catalog) {
   const NetworkEntry network = read_network_entry(find_model(model, catalog));
   if (!network.transformer()) return std::nullopt;
@@ -227,6 +237,19 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
   return network_of(model, micro_batch_size, precision, {}, false);
 }
 
+namespace {
+
+/// Returns the reason of the error. The nearest numbers of tensor ranks also divide the GPUs.
+std::string reason_on(const ModelChoice& model, const Sharding& sharding, const ShardingError& error) {
+  constexpr std::string_view mark = "; nearest: ";
+  const std::size_t end = error.reason.find(mark);
+  if (error.room == 0 || model.tensor_places == 0 || end == std::string::npos) return error.reason;
+  return error.reason.substr(0, end + mark.size()) +
+         nearest_divisors(std::gcd(error.room, model.tensor_places), sharding.tensor);
+}
+
+}  // namespace
+
 Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision,
                    const Sharding& sharding, bool own_head) {
   NetworkEntry entry = model.entry;
@@ -245,7 +268,7 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
   } catch (const ShardingError& e) {
     const auto found = model.split_keys.find(e.part);
     if (found != model.split_keys.end())
-      fail(found->second.second, fmt::format("{}: {}", found->second.first, e.reason));
+      fail(found->second.second, fmt::format("{}: {}", found->second.first, reason_on(model, sharding, e)));
     fail(model.place, e.what());
   } catch (const UserError& e) {
     if (!entry.transformer()) throw;

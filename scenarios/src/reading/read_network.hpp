@@ -25,6 +25,7 @@ struct ModelChoice {
   /// For each part ("tensor", "sequence", "context", "expert", "recompute", "linear_split") whose key the plan has: the
   /// path and place of that key.
   std::map<std::string, std::pair<std::string, Place>> split_keys;
+  std::int64_t tensor_places = 0;  ///< GPUs that tensor ranks must divide, which errors count; 0: not known
 };
 
 /// Reads `model`: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the
@@ -51,6 +52,9 @@ struct LayerCount {
   std::int64_t count = 0;
 };
 LayerCount layer_count(const Node& model, const Catalog&);
+
+/// Returns the number that tensor ranks of a `model` must divide; 0: any number may, or the model cannot be read.
+std::int64_t tensor_room_of(const Node& model, const Catalog&);
 
 /// Returns the number of positions of a transformer; nullopt: the network is another one, which has no `seq_length`, or
 /// the length of its samples itself.

@@ -363,14 +363,14 @@ bool PlanChoice::ends_apart() const {
 }
 
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack,
-                     const LibraryModel* library) {
+                     const LibraryModel* library, const TensorRoom& tensor_room) {
   PlanChoice choice;
   choice.place = section.place;
   read_axes(choice, plan, stack);
   const Node data_parallel =
       long_form(plan.child("data_parallel"), "size", section.place);  // `data_parallel: 16` is its size
   Fields fields(data_parallel, "plan.data_parallel");
-  read_data_parallel(choice, plan, fields, cluster, stack, library);
+  read_data_parallel(choice, plan, fields, cluster, stack, library, tensor_room);
   fields.finish();
   choose_pairs(choice, stack);
   for (const auto& [key, value] : section.fields)

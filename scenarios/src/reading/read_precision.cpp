@@ -30,6 +30,17 @@ std::vector<std::string> precision_names() {
   return names;
 }
 
+/// Returns true if the chip multiplies in the precision of that name. A chip without a stated architecture has all
+/// scalings of the formats that it has. NVFP4 is NVIDIA's; scales of blocks of 32 came with Blackwell and CDNA 4.
+bool has_precision(const Gpu& gpu, const std::string& name, Precision format) {
+  if (gpu.peak[static_cast<std::size_t>(format)].value == 0) return false;
+  const std::string& made = gpu.architecture;
+  const bool nvidia = made.starts_with("blackwell") || made.starts_with("rubin");
+  if (name == "nvfp4") return made.empty() || nvidia;
+  if (name == "mxfp8") return made != "hopper" && made != "ada" && made != "cdna3" && made != "gaudi-2";
+  return true;
+}
+
 const ScaledPrecision* find_scaled(const std::string& name) {
   const auto* found =
       std::ranges::find_if(kScaledPrecisions, [&name](const ScaledPrecision& p) { return name == p.name; });
@@ -40,6 +51,34 @@ const ScaledPrecision* find_scaled(const std::string& name) {
 Precision named_precision(const std::string& name) {
   const ScaledPrecision* scaled = find_scaled(name);
   return scaled ? format_of(scaled->scaling) : parse_precision(name);
+}
+
+/// Returns the names of a chip's precisions. Formats of fewer than 8 bits have those of their scalings.
+std::vector<std::string> precisions_of(const Gpu& gpu) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kPrecisions; ++i)
+    if (const auto p = static_cast<Precision>(i); p != Precision::fp6 && p != Precision::fp4 && gpu.peak[i].value > 0)
+      names.emplace_back(name_of(p));
+  for (const char* name : {"mxfp8", "mxfp6", "mxfp4", "nvfp4"})
+    if (has_precision(gpu, name, named_precision(name))) names.emplace_back(name);
+  return names;
+}
+
+/// Refuses a precision that the chip does not have, with the nearest that it has: as many bits, then more.
+[[noreturn]] void refuse_precision(const Fields& plan, const Gpu& gpu, const std::string& name) {
+  const std::vector<std::string> supported = precisions_of(gpu);
+  std::string nearest;
+  const std::vector<std::string> narrow{"nvfp4", "mxfp4", "mxfp6", "mxfp8", "fp8"},
+      wide{"bf16", "fp16", "tf32", "fp32"};
+  const bool four = name == "nvfp4" || name == "mxfp4";
+  for (const auto* names : {&narrow, &wide})
+    for (const std::string& other : *names) {
+      const bool fits = names == &wide || four || (name.starts_with("mx") && other.find("fp4") == std::string::npos) ||
+                        (name.starts_with("fp8") && other == "fp8");
+      if (nearest.empty() && fits && std::ranges::find(supported, other) != supported.end()) nearest = other;
+    }
+  plan.refuse("precision",
+              fmt::format("{} has no {}; it has {}; nearest: {}", gpu.name, name, fmt::join(supported, ", "), nearest));
 }
 
 /// Returns the precision of weights and activations in memory. With fp8 or fewer bits that is bf16, and `fp8` of the
@@ -64,15 +103,9 @@ Precision precision_of(Scenario& s, Fields& plan) {
   } catch (const UserError& e) {
     plan.refuse("precision", e.what());
   }
-  for (const NodeType* type : s.cluster.types()) {
-    const Gpu& gpu = type->gpu;
-    if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
-    std::vector<std::string> supported;
-    for (int i = 0; i < kPrecisions; ++i)
-      if (gpu.peak[i].value > 0) supported.emplace_back(name_of(static_cast<Precision>(i)));
-    plan.refuse("precision",
-                fmt::format("{} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(supported, ", ")));
-  }
+  for (const NodeType* type : s.cluster.types())
+    if (!has_precision(type->gpu, name, precision)) refuse_precision(plan, type->gpu, name);
+  s.stated_precision = scaled ? name : "";
   return s.fp8 ? Precision::bf16 : precision;
 }
 
@@ -135,6 +168,8 @@ std::string Scenario::precision_word() const {
   const std::string narrower = fp8 ? narrower_than_fp8(software.fp8_scaling) : "";
   return narrower.empty() ? name_of(multiplied_in()) : narrower;
 }
+
+std::string Scenario::precision_title() const { return stated_precision.empty() ? precision_word() : stated_precision; }
 
 void read_precision(Scenario& s, Fields& plan, bool cluster_is_set) {
   s.precision = precision_of(s, plan);

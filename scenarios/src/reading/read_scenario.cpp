@@ -91,6 +91,8 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   if (s.fp8 && !s.model.entry.transformer())
     plan.refuse("precision", "only transformers have products in fp8; expected fp32, tf32, fp16 or bf16");
   s.model.options.fp8 = s.fp8;
+  if (const int others = s.plan.mesh.context * s.plan.mesh.pipeline; s.cluster.gpus() % others == 0)
+    s.model.tensor_places = s.cluster.gpus() / others;
   if (!s.fp8 && s.model.wide_blocks_first + s.model.wide_blocks_last > 0)
     fail(s.model.wide_blocks_place, "plan.bf16_blocks: only with precision fp8 or fewer bits");
   s.model.options.fp8_any_layout = s.fp8 && multiplies_any_layout(s.cluster);
@@ -349,8 +351,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   plan.require_condition("communication", mode && mode->chooses_communication,
                          "with strategy tf-multi-worker-mirrored");
   read_precision(s, plan, base != nullptr);
-  s.plan = errors_in_words_of(device_noun(s.cluster),
-                              [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
+  s.plan = errors_in_words_of(device_noun(s.cluster), [&] {
+    return read_plan(plan_node, plan, s.cluster, s.software, s.library.get(),
+                     [&] { return base ? tensor_room(base->model.entry) : tensor_room_of(model, catalog); });
+  });
   s.plan.inference =
       plan.choice({"mode",
                    "Passes that a step has: training (forward and backward), or inference (forward only; with the "

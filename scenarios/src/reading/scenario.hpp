@@ -53,6 +53,9 @@ struct Scenario {
   Precision multiplied_in() const { return fp8 ? format_of(software.fp8_scaling) : precision; }
   /// Returns the name of that precision; for a format below 8 bits the name of its scaling, such as nvfp4.
   std::string precision_word() const;
+  std::string stated_precision;  ///< name in the plan if it states the scaling too, such as mxfp8; "" otherwise
+  /// Returns the name of the precision for a heading: the stated one, or `precision_word`.
+  std::string precision_title() const;
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;

@@ -12,6 +12,8 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "models/software/stack.hpp"
+#include "models/software/stack_words.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
@@ -117,6 +119,28 @@ constexpr const char* kGenerationExample =
     "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, mode: inference}\n"
     "generation: {requests: 64, concurrency: 16, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
     "speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}\n";
+
+/// Keys of a stack that no stack of the catalog has.
+constexpr const char* kStackExample = "{name: example, bucket: 25 MiB, anchor: {spread: 0.05, devices: 8}}";
+
+/// Adds the keys of stacks, which a scenario can change below `software`.
+void add_software_fields(std::vector<ScenarioField>& fields) {
+  const Catalog catalog;
+  const AskedFields asked;
+  for (const std::string& name : catalog.names("stack"))
+    read_stack(catalog.resolve("stack", Node::scalar_node(name, Place::named("stack"))));
+  read_stack(parse_document(kStackExample, "example.yaml"));
+  std::map<std::string, AskedField> by_path;
+  for (const AskedField& field : asked.fields()) {
+    const std::size_t part = field.what.find(": ");
+    const std::string above = part == std::string::npos ? "" : field.what.substr(part + 2) + ".";
+    if (field.what.starts_with("stack ")) by_path.emplace(above + field.key, field);
+  }
+  for (const auto& [path, words] : stack_words())
+    if (const auto found = by_path.find(path); found != by_path.end())
+      fields.push_back({"software." + path, words, "", found->second.type, found->second.required, "",
+                        found->second.choices, "", false});
+}
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -272,7 +296,9 @@ std::vector<ScenarioField> known_scenario_fields() {
     read_scenario(document, file.stem().string());
   }
   std::map<std::string, ScenarioField> by_path;  // fields of a map follow it
-  for (ScenarioField& field : scenario_fields(asked_fields)) {
+  std::vector<ScenarioField> found = scenario_fields(asked_fields);
+  add_software_fields(found);
+  for (ScenarioField& field : found) {
     field.value.clear();
     if (field.of_hardware) field.words.clear();
     const std::string table = "plan.measured_step.table.";

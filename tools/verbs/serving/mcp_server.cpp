@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "models/hardware/kernel_shapes.hpp"
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
@@ -110,8 +111,10 @@ void McpServer::take_call(const ServedJson& id, const ServedJson& params) {
                    meta = params.value("_meta", ServedJson::object());
   if (!arguments.is_object()) return refuse(id, kInvalidParams, "arguments: an object expected");
   const ServedJson token = meta.is_object() ? meta.value("progressToken", ServedJson()) : ServedJson();
-  waiting_.push_back(
-      {id, token, [verb = name.get<std::string>(), arguments] { return served_answer(verb, arguments); }});
+  waiting_.push_back({id, token, [verb = name.get<std::string>(), arguments] {
+                        const ShapesOfAnswer shapes;
+                        return served_answer(verb, arguments);
+                      }});
 }
 
 void McpServer::take_notification(const ServedJson& message) {

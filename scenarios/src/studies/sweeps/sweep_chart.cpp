@@ -23,6 +23,7 @@ using nlohmann::ordered_json;
 
 constexpr double kChartWidth = 704, kChartHeight = 360, kMostChartWidth = 2400, kBesideLabels = 90;
 constexpr double kLogarithmicFrom = 8;  // least ratio of the largest value to the smallest of a logarithmic axis
+constexpr double kZeroFrom = 1.5;       // least ratio of the largest height to the smallest of an axis from 0
 constexpr std::size_t kMostLegendEntries = 24, kMostLabelBytes = 28;
 
 struct DrawnPoint {
@@ -38,6 +39,37 @@ std::vector<DrawnPoint> possible_points(const Sweep& sweep, const std::vector<Sw
     possible.push_back({{set.begin(), set.end()}, parse_ordered_json(points[i].figures)});
   }
   return possible;
+}
+
+std::string without_underscores(std::string text) {
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+/// The name of a column in words, without its unit, which the labels of the axis have: "samples a second" for
+/// samples_per_s, "step time" for step_time_s.
+std::string column_words(std::string column) {
+  constexpr std::string_view rate = "_per_s";
+  for (const std::string_view unit : {rate, std::string_view("_bytes"), std::string_view("_s")})
+    if (column.ends_with(unit)) {
+      column.resize(column.size() - unit.size());
+      if (unit == rate) column += " a second";
+      break;
+    }
+  if (column.starts_with("mfu")) column.replace(0, 3, "MFU");
+  if (column == "gpus") column = "GPUs";
+  return without_underscores(column);
+}
+
+/// The name of a swept field in words: its last component, and the one before if that alone says little.
+std::string field_words(const std::string& path) {
+  static const std::set<std::string> general{"base", "count", "kind", "label", "name", "rate", "size", "type"};
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos || !general.contains(path.substr(dot + 1)))
+    return without_underscores(path.substr(dot == std::string::npos ? 0 : dot + 1));
+  const std::size_t above = path.rfind('.', dot - 1);
+  const std::size_t begin = above == std::string::npos ? 0 : above + 1;
+  return without_underscores(path.substr(begin, dot - begin) + " " + path.substr(dot + 1));
 }
 
 /// A swept field as an axis: a value is at its number if all values have one, with the same unit; else at its place in
@@ -62,8 +94,11 @@ class FieldAxis {
   const std::string& path() const { return path_; }
   bool has_numbers() const { return has_numbers_; }
   std::size_t values() const { return texts_.size(); }
-  /// Returns the name with the unit, for example "cluster.hca.bandwidth (Gbit/s)".
-  std::string name() const { return has_numbers_ && !unit_.empty() ? fmt::format("{} ({})", path_, unit_) : path_; }
+  /// Returns the name in words with the unit, for example "hca rate (Gbit/s)".
+  std::string name() const {
+    const std::string words = field_words(path_);
+    return has_numbers_ && !unit_.empty() ? fmt::format("{} ({})", words, unit_) : words;
+  }
   double position(const std::string& text) const {
     const std::size_t place = places_.at(text);
     return has_numbers_ ? numbers_[place] : static_cast<double>(place);
@@ -175,7 +210,7 @@ TickLabel label_of_column(const std::string& column) {
 std::string line_name(const std::vector<std::string>& others, const DrawnPoint& point) {
   std::string name;
   for (const std::string& path : others)
-    name += fmt::format("{}{} {}", name.empty() ? "" : ", ", path.substr(path.rfind('.') + 1), point.set.at(path));
+    name += fmt::format("{}{} {}", name.empty() ? "" : ", ", field_words(path), point.set.at(path));
   return name;
 }
 
@@ -229,12 +264,12 @@ std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& point
   std::map<std::string, std::size_t> places;  // numbers of lines, indexed by name
   const auto scale = up.ends_with("_bytes") ? ChartAxis::Scale::binary : ChartAxis::Scale::linear;
   Chart chart{"", across.chart_axis(), ChartAxis(scale), across.tick_label(), label_of_column(up)};
-  ChartSheet sheet{
-      .title = sweep.scenario.stem().string(),
-      .note = fmt::format("{} over {}{}", up, across.name(), across.is_logarithmic() ? ", logarithmic" : ""),
-      .description = fmt::format("{} over {}", up, across.name()),
-      .width = across.chart_width(),
-      .height = kChartHeight};
+  ChartSheet sheet{.title = sweep.scenario.stem().string(),
+                   .note = fmt::format("{} over {}{}", column_words(up), across.name(),
+                                       across.is_logarithmic() ? ", logarithmic" : ""),
+                   .description = fmt::format("{} over {}", column_words(up), across.name()),
+                   .width = across.chart_width(),
+                   .height = kChartHeight};
   for (const DrawnPoint& point : possible) {
     if (!point.figures.contains(up) || !point.figures[up].is_number()) continue;
     const std::string name = line_name(others, point);
@@ -248,6 +283,14 @@ std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& point
         {across.position(point.set.at(across.path())), point.figures[up].get<double>(), "", true});
   }
   if (chart.series.empty()) throw UserError(fmt::format("--svg: no possible point has a number in column {}", up));
+  double least = HUGE_VAL, most = 0;
+  for (const ChartSeries& series : chart.series)
+    for (const ChartSeries::Point& point : series.points) {
+      least = std::min(least, point.y);
+      most = std::max(most, point.y);
+    }
+  // Heights are compared by eye, so an axis begins at 0 unless the values differ little.
+  if (least > 0 && most >= kZeroFrom * least) chart.y.include(0);
   for (ChartSeries& series : chart.series)
     sort_stably(series.points, [](const ChartSeries::Point& a, const ChartSeries::Point& b) { return a.x < b.x; });
   return charts_svg(sheet, {chart});

@@ -1,0 +1,39 @@
+#include "models/hardware/kernel_shapes.hpp"
+
+#include <mutex>
+
+#include "models/hardware/attention_time.hpp"
+#include "models/hardware/gemm.hpp"
+
+namespace trainyard {
+namespace {
+
+thread_local int g_temporary_depth = 0;
+thread_local std::uint64_t g_generation = 0;
+
+std::mutex g_answers_mutex;
+int g_answers = 0;  // under way
+
+}  // namespace
+
+TemporaryShapes::TemporaryShapes() {
+  if (g_temporary_depth++ == 0) ++g_generation;
+}
+TemporaryShapes::~TemporaryShapes() {
+  if (--g_temporary_depth == 0) ++g_generation;
+}
+bool TemporaryShapes::exist() { return g_temporary_depth > 0; }
+std::uint64_t TemporaryShapes::generation() { return g_generation; }
+
+ShapesOfAnswer::ShapesOfAnswer() {
+  const std::lock_guard lock(g_answers_mutex);
+  if (g_answers++ > 0) return;
+  free_product_shapes();
+  free_attention_shapes();
+}
+ShapesOfAnswer::~ShapesOfAnswer() {
+  const std::lock_guard lock(g_answers_mutex);
+  --g_answers;
+}
+
+}  // namespace trainyard
