@@ -44,8 +44,8 @@ class ShapeNumbers {
   /// Throws InternalError if no shape has that number.
   const Shape& shape_of(std::uint16_t number) const {
     if (is_temporary(number)) {
-      const Temporaries& own = temporaries();
-      if (const std::size_t place = number - first_ - most_; place < own.shapes.size()) return own.shapes[place];
+      const Temporaries& mine = temporaries();
+      if (const std::size_t place = number - first_ - most_; place < mine.shapes.size()) return mine.shapes[place];
     } else if (number >= first_ && static_cast<std::size_t>(number - first_) < count_.load(std::memory_order_acquire)) {
       return *(shapes_.data() + (number - first_));
     }
@@ -82,22 +82,22 @@ class ShapeNumbers {
 
   /// Returns the thread's temporary shapes, without those of earlier generations.
   static Temporaries& temporaries() {
-    thread_local Temporaries own;
-    if (own.generation != TemporaryShapes::generation()) {
-      own = {TemporaryShapes::generation(), {}, {}};
-      own.shapes.reserve(kTemporary);
+    thread_local Temporaries mine;
+    if (mine.generation != TemporaryShapes::generation()) {
+      mine = {TemporaryShapes::generation(), {}, {}};
+      mine.shapes.reserve(kTemporary);
     }
-    return own;
+    return mine;
   }
 
   /// No value: all temporary numbers are taken.
   std::optional<std::uint16_t> temporary_number_of(const Shape& shape) {
-    Temporaries& own = temporaries();
-    if (const auto entry = own.numbers.find(shape); entry != own.numbers.end()) return entry->second;
-    if (own.shapes.size() >= kTemporary) return std::nullopt;
-    const auto number = static_cast<std::uint16_t>(first_ + most_ + own.shapes.size());
-    own.shapes.push_back(shape);
-    own.numbers.emplace(shape, number);
+    Temporaries& mine = temporaries();
+    if (const auto entry = mine.numbers.find(shape); entry != mine.numbers.end()) return entry->second;
+    if (mine.shapes.size() >= kTemporary) return std::nullopt;
+    const auto number = static_cast<std::uint16_t>(first_ + most_ + mine.shapes.size());
+    mine.shapes.push_back(shape);
+    mine.numbers.emplace(shape, number);
     return number;
   }
 };

@@ -71,7 +71,8 @@ const std::map<std::string, std::string>& stack_words() {
       {"fused_softmax", "Whether scale, mask and softmax are one kernel without flash attention."},
       {"gradient_bucket_copy", "Whether buckets are separate buffers, to which gradients are copied."},
       {"gradient_precision",
-       "Number format of gradients that are summed over micro-batches and replicas. Default: the network's."},
+       "Number format of gradients that are summed over micro-batches and replicas, for example fp32. Default: the "
+       "network's."},
       {"head_workspace", "Further workspace of stages with the last layer or with experts, for example 1 GiB."},
       {"host", "Process that launches a rank's kernels: a map, for example {cuda_graphs: true}."},
       {"host.cuda_graphs", "Whether kernels between two exchanges are launched together."},

@@ -126,15 +126,18 @@ constexpr const char* kStackExample = "{name: example, bucket: 25 MiB, anchor: {
 /// Adds the keys of stacks, which a scenario can change below `software`.
 void add_software_fields(std::vector<ScenarioField>& fields) {
   const Catalog catalog;
-  const AskedFields asked;
+  const AskedFields collector;
   for (const std::string& name : catalog.names("stack"))
     read_stack(catalog.resolve("stack", Node::scalar_node(name, Place::named("stack"))));
   read_stack(parse_document(kStackExample, "example.yaml"));
   std::map<std::string, AskedField> by_path;
-  for (const AskedField& field : asked.fields()) {
+  for (const AskedField& field : collector.fields()) {
     const std::size_t part = field.what.find(": ");
     const std::string above = part == std::string::npos ? "" : field.what.substr(part + 2) + ".";
-    if (field.what.starts_with("stack ")) by_path.emplace(above + field.key, field);
+    if (!field.what.starts_with("stack ")) continue;
+    // Some keys have a type only in stacks that state them.
+    const auto [entry, is_new] = by_path.try_emplace(above + field.key, field);
+    if (!is_new && entry->second.type.empty()) entry->second = field;
   }
   for (const auto& [path, words] : stack_words())
     if (const auto found = by_path.find(path); found != by_path.end())
