@@ -38,7 +38,7 @@ double pair_time(const AttentionModel& model, const GemmChip& chip, const Attent
 
 std::uint16_t kernel_of(const AttentionWork& work) { return attention_shapes().number_of(work); }
 const AttentionWork& attention_of(std::uint16_t kernel) { return attention_shapes().shape_of(kernel); }
-void free_attention_shapes() { attention_shapes().free_if_half_full(); }
+const RegisterShapes register_attention{[] { attention_shapes().free_if_half_full(); }};
 
 AttentionModel read_attention_model(Fields& fields) {
   constexpr double least = 1e-6, most_tail = 10;

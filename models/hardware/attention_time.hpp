@@ -29,8 +29,6 @@ constexpr std::uint16_t kFirstAttention = 24576;
 std::uint16_t kernel_of(const AttentionWork&);
 /// Returns the shape of a kernel number. Throws InternalError if no shape has that number.
 const AttentionWork& attention_of(std::uint16_t kernel);
-/// Frees the numbers of all attention if half of them are taken.
-void free_attention_shapes();
 
 /// Constants of a library's flash attention on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct AttentionModel {

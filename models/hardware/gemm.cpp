@@ -120,11 +120,12 @@ class Product {
 
 std::uint16_t kernel_of(const GemmShape& shape) { return shapes().number_of(shape); }
 const GemmShape& shape_of(std::uint16_t kernel) { return shapes().shape_of(kernel); }
-void free_product_shapes() {
+/// The durations that were kept for the shapes go with their numbers.
+const RegisterShapes register_products{[] {
   if (!shapes().free_if_half_full()) return;
   const std::unique_lock lock(priced_products().mutex);
   priced_products().times.clear();
-}
+}};
 
 GemmModel read_gemm_model(Fields& fields) {
   constexpr double least = 1e-6, most_extra = 10, most_step = 1024;

@@ -23,8 +23,6 @@ constexpr std::uint16_t kFirstShape = 32768;
 std::uint16_t kernel_of(const GemmShape&);
 /// Returns the shape of a kernel number. Throws InternalError if no shape has that number.
 const GemmShape& shape_of(std::uint16_t kernel);
-/// Frees the numbers of all shapes, and the durations that were kept for them, if half of the numbers are taken.
-void free_product_shapes();
 
 /// Constants of a library's matrix products on a chip, tile by tile. Shares are relative to the chip's datasheet.
 struct GemmModel {

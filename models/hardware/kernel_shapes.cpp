@@ -1,9 +1,7 @@
 #include "models/hardware/kernel_shapes.hpp"
 
 #include <mutex>
-
-#include "models/hardware/attention_time.hpp"
-#include "models/hardware/gemm.hpp"
+#include <vector>
 
 namespace trainyard {
 namespace {
@@ -13,6 +11,11 @@ thread_local std::uint64_t g_generation = 0;
 
 std::mutex g_answers_mutex;
 int g_answers = 0;  // under way
+
+std::vector<void (*)()>& registered_kinds() {
+  static std::vector<void (*)()> kinds;
+  return kinds;
+}
 
 }  // namespace
 
@@ -25,11 +28,12 @@ TemporaryShapes::~TemporaryShapes() {
 bool TemporaryShapes::exist() { return g_temporary_depth > 0; }
 std::uint64_t TemporaryShapes::generation() { return g_generation; }
 
+RegisterShapes::RegisterShapes(void (*free_half_full)()) { registered_kinds().push_back(free_half_full); }
+
 ShapesOfAnswer::ShapesOfAnswer() {
   const std::lock_guard lock(g_answers_mutex);
   if (g_answers++ > 0) return;
-  free_product_shapes();
-  free_attention_shapes();
+  for (const auto& free_half_full : registered_kinds()) free_half_full();
 }
 ShapesOfAnswer::~ShapesOfAnswer() {
   const std::lock_guard lock(g_answers_mutex);

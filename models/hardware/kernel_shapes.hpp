@@ -16,6 +16,11 @@ class TemporaryShapes {
   static std::uint64_t generation();
 };
 
+/// Registers a function that frees the numbers of one kind of shapes if half of them are taken.
+struct RegisterShapes {
+  explicit RegisterShapes(void (*free_half_full)());
+};
+
 /// An answer of a process that gives many, whose kernels are gone when it is over. If no other answer is under way and
 /// half of the numbers of shapes are taken, the constructor frees them.
 class ShapesOfAnswer {

@@ -65,6 +65,11 @@ std::string sample_text(const NetworkEntry& entry) {
   return decoder > 0 ? fmt::format("{} + {} tokens", tokens, decoder) : fmt::format("{} tokens", tokens);
 }
 
+std::int64_t tensor_room(const NetworkEntry& entry) {
+  const TransformerConfig* config = entry.transformer();
+  return config ? tensor_room(*config) : 0;
+}
+
 std::int64_t sample_tokens(const NetworkEntry& entry) {
   const TransformerConfig* config = entry.transformer();
   return config ? config->max_position_embeddings : 1;

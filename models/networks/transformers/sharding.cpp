@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "models/networks/layers/sharding.hpp"
-#include "models/networks/network_entry.hpp"
 #include "models/networks/transformers/layout.hpp"
 #include "models/reading/nearest.hpp"
 
@@ -383,9 +382,6 @@ void row_bias(LayerBuilder& b, const TransformerLayout& l, const std::string& na
 
 namespace trainyard {
 
-std::int64_t tensor_room(const NetworkEntry& network) {
-  const TransformerConfig* config = network.transformer();
-  return config ? transformers::tensor_room(*config, Sharding{}) : 0;
-}
+std::int64_t tensor_room(const TransformerConfig& config) { return transformers::tensor_room(config, Sharding{}); }
 
 }  // namespace trainyard

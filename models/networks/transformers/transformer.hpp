@@ -188,6 +188,9 @@ struct TransformerOptions : Fusions {
 /// Returns the tokens of a sample in the decoder of an encoder-decoder; 0 for other networks.
 std::int64_t decoder_tokens(const TransformerConfig&, std::int64_t seq_length, const TransformerOptions& = {});
 
+/// Returns the largest number of tensor ranks that divides the heads and columns of a network.
+std::int64_t tensor_room(const TransformerConfig&);
+
 /// Returns the kernels of one micro-batch, and the tensors that they keep, as PyTorch runs them eagerly. The layers are
 /// embedding, one for each block, and head (final norm, output projection, loss). Those of an encoder-decoder are
 /// embedding, encoder blocks, encoder norm, decoder embedding, decoder blocks, head. Norms, rotary embedding and
