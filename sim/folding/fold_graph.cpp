@@ -148,7 +148,7 @@ void FoldGraph::find_reverse_slots() {
 
 void FoldGraph::take_group(FoldGroup& group) {
   if (!group.flow) return;
-  const GroupRoute route = route_of_group(machine_, *group.flow);
+  const GroupRoute route = route_of_group(machine_, *group.flow, balance_);
   if (!route.reachable) refusal_ = "members of a group do not reach each other";
   group.latency = route.latency;
   group.crossings.reserve(route.links.size());

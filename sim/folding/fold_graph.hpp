@@ -10,6 +10,7 @@
 #include "sim/folding/outline.hpp"
 #include "sim/folding/partition.hpp"
 #include "sim/folding/rows.hpp"
+#include "sim/group_balance.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard::folding {
@@ -102,6 +103,7 @@ class FoldGraph {
  private:
   const Machine& machine_;
   std::string refusal_;
+  GroupBalance balance_;  // loads of the groups whose paths the network chooses
   std::optional<TooManyClasses> too_many_classes_;
   std::vector<SlotRoute> routes_of_actor_;                  // scratch memory of take_slot_routes
   std::vector<Crossing> crossed_;                           // scratch memory of take_slot_routes
