@@ -122,7 +122,7 @@ class LaunchJoiner {
   /// if both have as many, then all others, in the order of their times.
   void join_unnamed() {
     for (const bool is_copy : {false, true}) {
-      std::map<double, Numbers> works, calls;  // by external id
+      std::map<double, Numbers> works, calls;  // indexed by external id
       for (std::uint32_t i = 0; i < events_.works.size(); ++i)
         if (!work(i).call && work(i).correlation <= 0 && work(i).is_copy == is_copy)
           works[work(i).external].push_back(i);
