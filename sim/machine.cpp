@@ -1,7 +1,10 @@
 #include "sim/machine.hpp"
 
 #include <algorithm>
+#include <array>
 
+#include "sim/group_balance.hpp"
+#include "sim/index.hpp"
 #include "sim/program.hpp"
 
 namespace trainyard {
@@ -31,37 +34,79 @@ void add_load(LinkLoads& loads, std::span<const LinkUse> links, double factor) {
   }
 }
 
-const Route& least_loaded(std::span<const Route> choices, const LinkLoads& loads, std::span<const Link> links) {
-  const Route* best = nullptr;
-  double least_most = 0, least_sum = 0;
-  for (const Route& route : choices) {
-    double most = 0, sum = 0;
+namespace {
+
+/// Chooses as `least_loaded` does, and among equals the route with the least load by `others`.
+const Route& least_loaded_of(std::span<const Route> choices, const LinkLoads& loads, std::span<const Link> links,
+                             const LinkLoads& others) {
+  using Score = std::array<double, 4>;  // busiest link and sum by `loads`, then by `others`
+  const auto score_of = [&](const Route& route) {
+    Score score{};
     for (const LinkUse& use : route.links) {
       const auto link = static_cast<std::size_t>(use.link);
-      const double load = ((link < loads.size() ? loads[link] : 0) + use.weight) / links[link].capacity.value;
-      most = std::max(most, load);
-      sum += load;
+      const double capacity = links[link].capacity.value;
+      const double load = ((link < loads.size() ? loads[link] : 0) + use.weight) / capacity;
+      const double other = link < others.size() ? others[link] / capacity : 0;
+      score = {std::max(score[0], load), score[1] + load, std::max(score[2], other), score[3] + other};
     }
-    if (best && (most > least_most || (most == least_most && sum >= least_sum))) continue;
-    best = &route;
-    least_most = most;
-    least_sum = sum;
-  }
+    return score;
+  };
+  const Route* best = nullptr;
+  Score least{};
+  for (const Route& route : choices)
+    if (const Score score = score_of(route); !best || score < least) {
+      best = &route;
+      least = score;
+    }
   return *best;
 }
 
+}  // namespace
+
+const Route& least_loaded(std::span<const Route> choices, const LinkLoads& loads, std::span<const Link> links) {
+  return least_loaded_of(choices, loads, links, {});
+}
+
+GroupBalance::Wave& GroupBalance::wave_of(const GroupFlow& group) {
+  const auto has = [](const Wave& wave, Actor actor) {
+    return position(actor) < wave.has_actor.size() && wave.has_actor[position(actor)];
+  };
+  const auto is_free = [&](const Wave& wave) {
+    return std::ranges::none_of(
+        group.edges, [&](const GroupFlow::Edge& edge) { return has(wave, edge.from) || has(wave, edge.to); });
+  };
+  const auto found = std::ranges::find_if(waves_, is_free);
+  Wave& wave = found != waves_.end() ? *found : waves_.emplace_back();
+  for (const GroupFlow::Edge& edge : group.edges) {
+    const std::size_t needed = position(std::max(edge.from, edge.to)) + 1;
+    if (wave.has_actor.size() < needed) wave.has_actor.resize(needed);
+    wave.has_actor[position(edge.from)] = wave.has_actor[position(edge.to)] = true;
+  }
+  return wave;
+}
+
 GroupRoute route_of_group(const Machine& machine, const GroupFlow& group) {
+  GroupBalance alone;
+  return route_of_group(machine, group, alone);
+}
+
+GroupRoute route_of_group(const Machine& machine, const GroupFlow& group, GroupBalance& balance) {
   GroupRoute merged;
   std::vector<LinkUse>& links = merged.links;
-  LinkLoads loads;  // loads by the edges so far, between which the network balances its paths
+  GroupBalance::Wave* wave = nullptr;  // if the network chooses paths
   for (const GroupFlow::Edge& edge : group.edges) {
     machine.visit_route(edge.from, edge.to, PathClass::automatic, [&](const Route& own) {
+      if (own.alternatives && !wave) wave = &balance.wave_of(group);
       // Flowlets distribute the edge's bytes over the paths; a message takes one of them.
       const std::size_t parts = own.alternatives && own.flowlet.value > 0 ? own.alternatives->size() : 1;
       const double weight = edge.weight / static_cast<double>(parts);
       for (std::size_t part = 0; part < parts; ++part) {
-        const Route& route = own.alternatives ? least_loaded(*own.alternatives, loads, machine.links()) : own;
-        if (own.alternatives) add_load(loads, route.links, weight);
+        const Route& route =
+            own.alternatives ? least_loaded_of(*own.alternatives, wave->loads, machine.links(), balance.total) : own;
+        if (own.alternatives) {
+          add_load(wave->loads, route.links, weight);
+          add_load(balance.total, route.links, weight);
+        }
         merged.reachable = merged.reachable && route.reachable;
         if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
         for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * weight});

@@ -19,7 +19,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"node.hca.efficiency", "share of the adapters' rate that a test of the network reached, for example 0.25"},
       {"node.hca.flow_control",
        "what keeps switches from dropping frames: credits (InfiniBand), pfc (RoCE), or none, with which loss may be "
-       "set"},
+       "set; by itself it changes no time"},
       {"node.hca.frame", "data in a frame: 1 KiB by RoCE, 1460 B by TCP"},
       {"node.hca.gpudirect", "true: adapters read device memory; false: data pass through host memory"},
       {"node.hca.latency", "latency of an adapter from host to wire, on each side"},

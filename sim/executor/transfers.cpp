@@ -46,7 +46,7 @@ const Route& RouteCache::find(const GroupFlow& group) {
   if (group.known_group) {
     route = group.known_group->route;
   } else {
-    GroupRoute found = route_of_group(machine_, group);
+    GroupRoute found = route_of_group(machine_, group, balance_);
     route.latency = found.latency;
     route.reachable = found.reachable;
     route.links = group_links_.emplace_back(std::move(found.links));

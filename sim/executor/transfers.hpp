@@ -10,6 +10,7 @@
 #include "sim/executor/context.hpp"
 #include "sim/executor/ids.hpp"
 #include "sim/executor/links.hpp"
+#include "sim/group_balance.hpp"
 #include "sim/machine.hpp"
 #include "sim/op.hpp"
 #include "sim/program.hpp"
@@ -32,7 +33,10 @@ class RouteCache {
   /// Routes the channel's messages between other actors than its sender and receiver.
   void set_endpoints(ChannelId channel, Program::Endpoints endpoints) { endpoints_.grown(channel) = endpoints; }
   /// A link failed or came back: all routes are requested again.
-  void invalidate() { ++version_; }
+  void invalidate() {
+    ++version_;
+    balance_ = {};
+  }
 
  private:
   struct CachedRoute {
@@ -51,6 +55,7 @@ class RouteCache {
   std::deque<CachedRoute> cached_;
   std::deque<std::vector<LinkUse>> group_links_;  // referred to by the routes of groups
   std::uint32_t version_ = 1;
+  GroupBalance balance_;
 
   const Route& ask(ChannelId, PathClass, Actor from, Actor to);
   void add(Entry&, const Route&);

@@ -189,7 +189,7 @@ void FoldGraph::find_reverse_slots() {
 void FoldGraph::take_group(FoldGroup& group) {
   crossed_.clear();
   if (group.flow) {
-    const GroupRoute route = route_of_group(machine_, *group.flow);
+    const GroupRoute route = route_of_group(machine_, *group.flow, balance_);
     if (!route.reachable) refusal_ = "members of a group do not reach each other";
     group.latency = route.latency;
     for (const LinkUse& u : route.links) use(u.link, 0, u.weight);

@@ -12,6 +12,7 @@
 #include "sim/folding/partition.hpp"
 #include "sim/folding/rows.hpp"
 #include "sim/folding/shift.hpp"
+#include "sim/group_balance.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard::folding {
@@ -128,6 +129,7 @@ class FoldGraph {
   const Shift shift_;
   std::vector<std::uint32_t> orbit_sizes_;  // indexed by used link; empty: the shift moves nothing
   std::string refusal_;
+  GroupBalance balance_;  // loads of the groups whose paths the network chooses
   std::optional<TooManyClasses> too_many_classes_;
   std::vector<Crossing> crossed_;                           // scratch memory: crossings of one flow
   std::map<RouteKind, std::uint32_t> number_of_route_;      // indices into `route_kinds`

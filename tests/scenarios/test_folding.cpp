@@ -270,6 +270,28 @@ TEST_CASE("a run whose ranks form too many classes is refused as soon as that ma
   CHECK_THROWS_WITH(refusal({{"transport", "native"}})(), Catch::Contains("SimGrid's own communications"));
 }
 
+TEST_CASE("ranks that stay unfolded have the reason: hashed routes, drawn steps, or a link that is dead",
+          "[folding][scenarios]") {
+  const auto reason = [](const std::string& fabric, const std::string& more) {
+    const Scenario s =
+        read_scenario_text("cluster: {nodes: 16, node: dgx-h100, fabric: " + fabric +
+                               "}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 8, precision: "
+                               "bf16, data_parallel: {all_reduce: ring}}\n" +
+                               more,
+                           "reason.yaml");
+    return simulate(s, plan(s), {.critical_path = false}).unfolded_reason;
+  };
+  const std::string clos = "{base: leaf-spine, levels: [{down: 16}], routing: ";
+  CHECK(reason(clos + "spray}", "") == "");
+  CHECK_THAT(reason(clos + "ecmp}", ""),
+             Catch::Contains("ranks differ from each other; hashed routes meet on other uplinks for each of them; "
+                             "routing: spray in cluster.fabric folds more ranks"));
+  CHECK_THAT(reason("nonblocking", "faults: {links: [{link: node0/hca0 - fabric, factor: 0, to: 2 s}]}\n"),
+             Catch::Contains("messages take other paths while a link is dead, over another adapter of the node"));
+  CHECK_THAT(reason("nonblocking", "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n"),
+             Catch::Contains("steps differ, and ranks that are alike in one are not in the next"));
+}
+
 TEST_CASE("where a last pod that is not full counts as full, the step is that of every rank", "[folding][pods]") {
   const std::string exchange =
       GENERATE("{algorithm: hierarchical, fidelity: messages}", "{algorithm: ring}",

@@ -1,6 +1,7 @@
 // `trainyard replay` on traces of PyTorch's profiler. The traces are made by hand in the profiler's format.
 #include <fmt/format.h>
 
+#include "scenarios/src/traces/kineto.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/trace_shell.hpp"
 
@@ -174,12 +175,16 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   Profile missing = launched_kernels();
   missing.events[5]["args"].erase("correlation");
   j = answer(missing);
-  CHECK(has_note(j, "1 works have no call of the host"));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
+  CHECK(has_note(j, "1 work without a correlation: external ids and the order of launches join them with calls"));
+  missing.events.erase(0);  // the call that launched it
+  CHECK(has_note(answer(missing), "1 works have no call of the host"));
   // By skewed clocks, kernels begin before the host launches them, and a stream waits for an event of the future.
   Profile skewed = launched_kernels();
   for (int i = 0; i < 5; ++i) skewed.events[static_cast<std::size_t>(i)]["ts"] = 1200 + 4 * i;
   j = answer(skewed);
-  CHECK(j["time_s"].get<double>() > 0);
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
+  CHECK(has_note(j, "the clock of the GPU is early: 2 works begin before the launch, \"gemm\" by 190.0 us"));
   Profile future = launched_kernels();
   future.call("cudaEventRecord", 1030, 1, 8);
   future.event("cuda_sync", "Stream Wait Event", 1006, 1,
@@ -204,6 +209,65 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   CHECK(answer(steps, " --step 0")["time_s"] == Approx(900e-6).epsilon(1e-9));
   CHECK(answer(steps, " --step 21")["time_s"] == Approx(3e-6).epsilon(1e-9));
   shell.check_replay_refused("t.json --step 3", "t.json: no ProfilerStep#3; steps that all traces have: 0, 7, 14, 21");
+}
+
+TEST_CASE(
+    "a profile whose ids, clocks or times are damaged takes the time of the whole one, and the answer says what was "
+    "mended",
+    "[replay][kineto]") {
+  const TraceFolder shell;
+  json whole = json::array(), info;
+  read_kineto_items(TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/kineto-ddp-by-hand.json.gz",
+                    [&](const std::string& list, const json& item) {
+                      if (list == "distributedInfo") info = item;
+                      if (list == "traceEvents") whole.push_back(item);
+                    });
+  const auto write = [&](const std::function<void(json & event, std::size_t number)>& damage) {
+    json events = whole;
+    for (std::size_t i = 0; i < events.size(); ++i) damage(events[i], i);
+    shell.write("t.json", json{{"distributedInfo", info}, {"traceEvents", events}}.dump());
+  };
+  write([](json&, std::size_t) {});
+  const json right = shell.answer("replay t.json" + kOn);
+  const auto check = [&](const std::string& note) {
+    CAPTURE(note);
+    const json j = shell.answer("replay t.json" + kOn);
+    CHECK(j["time_s"] == Approx(right["time_s"].get<double>()).epsilon(1e-9));
+    CHECK(j["breakdown_s"]["exposed_communication"] == right["breakdown_s"]["exposed_communication"]);
+    CHECK_THAT(j["notes"].dump(), Contains(note));
+  };
+  const auto has_id = [](const json& event) { return event["args"].contains("correlation"); };
+  write([](json& event, std::size_t) { event["args"].erase("correlation"); });
+  check("39 works without a correlation: external ids and the order of launches join them with calls");
+  write([&](json& event, std::size_t) {
+    if (has_id(event)) event["args"]["correlation"] = 7;
+  });
+  check("39 works with a correlation that is used again: the order of launches joins them with calls");
+  for (const double skew : {1000.0, 16000.0, 1e6}) {
+    write([skew](json& event, std::size_t) {
+      if (event["cat"] == "kernel") event["ts"] = event["ts"].get<double>() - skew;
+    });
+    check(fmt::format(" by {:.1f} us; all times of the GPU are shifted by as much", skew - 300));
+  }
+  write([](json& event, std::size_t) { event["ts"] = fmt::format("{}", event["ts"].get<double>()); });
+  check("96 events with ts or dur as text: read as numbers");
+  // Two kernels of the first step have no duration.
+  for (const bool negative : {false, true}) {
+    write([negative](json& event, std::size_t number) {
+      if (number < 4) event.erase("dur");
+      if (number < 4 && negative) event["dur"] = -5;
+    });
+    check("2 works without a valid ts or dur: left out (the first: \\\"ampere_bf16_s16816gemm");
+    CHECK_THAT(shell.answer("replay t.json --step 2" + kOn)["notes"].dump(),
+               Contains("2 calls of the host without a valid dur: no time taken"));
+  }
+  write([](json& event, std::size_t number) {
+    if (number < 12) event.erase("dur");
+  });
+  shell.check_replay_refused(
+      "t.json",
+      "t.json: 5 works without a valid ts or dur (the first: "
+      "\"ampere_bf16_s16816gemm_bf16_128x256_forward\") of 39 in it: too many to replay the rest");
 }
 
 TEST_CASE("one profile makes the programs of all ranks by its groups, or by the scenario's plan", "[replay][kineto]") {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
@@ -153,6 +154,31 @@ TEST_CASE("three levels of adaptive routes carry a permutation at the mean rate 
   CHECK(sprayed == near(1));
   CHECK(adaptive < sprayed * (1 + 1e-9));
   CHECK(adaptive > hashed);
+}
+
+TEST_CASE("groups that move bytes at the same time share adaptive routes: a step lies between sprayed and hashed ones",
+          "[adaptive][scenarios]") {
+  const auto time = [](const char* name, Overrides sets, const std::string& routing, int seed) {
+    sets.push_back({"cluster.fabric", fmt::format("{{base: leaf-spine, routing: {}{}}}", routing,
+                                                  routing == "spray" ? "" : fmt::format(", seed: {}", seed))});
+    const Scenario s = read_scenario(fmt::format(TRAINYARD_SOURCE_DIR "/scenarios/{}.yaml", name), sets);
+    return simulate(s, SimulateOptions{.critical_path = false}).step_time.value;
+  };
+  for (const auto& [name, sets] :
+       {std::pair<const char*, Overrides>{"mixtral-ep8", {{"cluster.nodes", "64"}, {"plan.global_batch_size", "2048"}}},
+        {"mixtral-ep8", {{"cluster.nodes", "16"}, {"plan.global_batch_size", "512"}}},
+        {"llama3-70b-tp8-pp4", {}},
+        {"llama3-8b-fsdp-64xh100", {{"cluster.nodes", "32"}, {"plan.global_batch_size", "512"}}}}) {
+    CAPTURE(name);
+    const double sprayed = time(name, sets, "spray", 1);
+    for (int seed = 1; seed <= 3; ++seed) {
+      const double adaptive = time(name, sets, "adaptive", seed), hashed = time(name, sets, "ecmp", seed);
+      CAPTURE(seed, sprayed, adaptive, hashed);
+      CHECK(adaptive <= hashed * 1.01);
+      CHECK(adaptive >= sprayed * 0.99);
+      CHECK(adaptive == Approx(sprayed).epsilon(0.05));  // the share of 95 % of above
+    }
+  }
 }
 
 TEST_CASE("all ranks are simulated where the load chooses paths, and values stay right", "[adaptive][folding]") {

@@ -21,7 +21,24 @@ constexpr double kMostUnfused = 2e5;
 /// ten seconds if shared draws only estimate the step.
 constexpr double kMostWithOwnDraws = 2e6, kMostBeforeEstimate = 2e7;
 
-constexpr const char* kStepsDiffer = "steps differ, and more are simulated until their mean is known";
+constexpr const char* kStepsDiffer = "steps differ, and ranks that are alike in one are not in the next";
+
+/// Says where the messages of links that fail go, if there are any: "" otherwise.
+std::string words_of_dead_links(const Scenario& s) {
+  const auto is_dead = [](const LinkFault& fault) { return fault.factor == 0; };
+  return std::ranges::any_of(s.slow.links, is_dead)
+             ? "; messages take other paths while a link is dead, over another adapter of the node if it has one, but "
+               "stay on a link that is slow"
+             : "";
+}
+
+/// Describes why ranks differ: their routes, if the fabric hashes them, otherwise the first reason that folding found.
+std::string reason_of_classes(const Scenario& s, const std::vector<std::string>& reasons) {
+  const std::string first = reasons.empty() ? "" : reasons.front();
+  const bool is_hashed = s.cluster.fabric && s.cluster.fabric->routing().starts_with("hashed");
+  if (!is_hashed || first.find("another speed") != std::string::npos) return first;
+  return "hashed routes meet on other uplinks for each of them; routing: spray in cluster.fabric folds more ranks";
+}
 
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
@@ -93,11 +110,14 @@ Actor StepRun::most_classes() const {
 std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_last_way) {
   const Actor half = scenario.ranks() / 2, limit = most_classes();
   auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes, limit);
-  if (found->exceeds_limit() && limit < half && is_last_way) refuse_classes(scenario, planned, found->refusal());
-  if (!found->refusal().empty()) return found->refusal();
+  const std::string reason = reason_of_classes(scenario, found->reasons());
+  std::string refusal = found->refusal();
+  if (found->exceeds_limit() && !found->reasons().empty())  // the refusal ends with the first reason
+    refusal.replace(refusal.size() - found->reasons().front().size(), std::string::npos, reason);
+  if (found->exceeds_limit() && limit < half && is_last_way) refuse_classes(scenario, planned, refusal);
+  if (!refusal.empty()) return refusal + words_of_dead_links(scenario);
   if (!found->halves())
-    return fmt::format("{} of {} ranks differ from each other; {}", found->classes(), found->actors(),
-                       found->reasons().empty() ? "" : found->reasons().front());
+    return fmt::format("{} of {} ranks differ from each other; {}", found->classes(), found->actors(), reason);
   fold = std::move(found);
   return "";
 }

@@ -4,6 +4,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -113,7 +115,7 @@ class KinetoReader {
 
   void take_event(const json& event) {
     const std::string category = text_in(event, "cat"), name = text_in(event, "name");
-    const double begin = number_in(event, "ts"), duration = number_in(event, "dur");
+    const double begin = time_in(event, "ts").value_or(0), duration = std::max(0.0, time_in(event, "dur").value_or(0));
     const json& arguments = arguments_of(event);
     if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") steps_[name] = duration;
     if (category == "cpu_op" || category == "Operator") product_flops_ += product_flops(name, arguments);
@@ -200,6 +202,18 @@ UserError no_kernel(const std::string& file) {
 double number_in(const json& object, const char* key, double otherwise) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+std::optional<double> time_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) return found->get<double>();
+  if (!found->is_string()) return std::nullopt;
+  const std::string& text = found->get_ref<const std::string&>();
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
 }
 
 std::string text_in(const json& object, const char* key) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "sim/error.hpp"
@@ -42,6 +43,8 @@ void read_kineto_items(const std::filesystem::path&,
 UserError no_kernel(const std::string& file);
 /// Returns a member of an event that is a number, or `otherwise` if it has none.
 double number_in(const nlohmann::json& object, const char* key, double otherwise = 0);
+/// Returns a time of an event, a number or a number as text. No value: it has none.
+std::optional<double> time_in(const nlohmann::json& object, const char* key);
 /// Returns a member of an event that is a text; "": it has none.
 std::string text_in(const nlohmann::json& object, const char* key);
 /// Returns the arguments of an event; an empty object: it has none.

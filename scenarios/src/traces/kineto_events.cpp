@@ -2,6 +2,8 @@
 // pytorch, torch/csrc/profiler/util.cpp (saveNcclMeta).
 #include "scenarios/src/traces/kineto_events.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -23,8 +25,12 @@ bool is_runtime_call(const std::string& category) {
 }
 
 HostCall::Kind kind_of_call(const std::string& name) {
-  if (name.find("StreamWaitEvent") != std::string::npos) return HostCall::Kind::wait;
-  return name.ends_with("Synchronize") ? HostCall::Kind::sync : HostCall::Kind::other;
+  const auto has = [&name](const char* word) { return name.find(word) != std::string::npos; };
+  if (has("StreamWaitEvent")) return HostCall::Kind::wait;
+  if (name.ends_with("Synchronize")) return HostCall::Kind::sync;
+  if (has("Memcpy") || has("Memset")) return HostCall::Kind::copy;
+  // A call that launches a graph starts many kernels.
+  return has("Launch") && !has("GraphLaunch") && !has("HostFunc") ? HostCall::Kind::launch : HostCall::Kind::other;
 }
 
 std::vector<int> ranks_in_list(const json& list) {
@@ -43,6 +49,25 @@ std::vector<int> ranks_in_text(const std::string& text) {
     return {};
   }
 }
+
+double external_in(const json& arguments) {
+  return number_in(arguments, "External id", number_in(arguments, "external id"));
+}
+
+/// Counts the events with one fault.
+struct FaultyEvents {
+  std::size_t count = 0;
+  std::string first;  ///< name of the first one
+  void add(const std::string& name) {
+    if (count++ == 0) first = name.substr(0, kLongestName);
+  }
+  std::string text(const char* noun, const char* words) const {
+    return fmt::format("{} {} (the first: \"{}\")", counted_noun(count, noun), words, first);
+  }
+};
+
+/// The share of works that may lack a valid time. If more do, a replay says little about the step (unverified).
+constexpr double kMostLostWorks = 0.1;
 
 RecordedExchange exchange_in(const json& arguments) {
   RecordedExchange exchange;
@@ -71,6 +96,7 @@ class EventReader {
   }
 
   KinetoEvents events() {
+    note_faults();
     select_device();
     arrange_works();
     return std::move(events_);
@@ -79,6 +105,21 @@ class EventReader {
  private:
   KinetoEvents events_;
   std::map<double, RecordedExchange> exchanges_;  // from record_param_comms, by external id
+  FaultyEvents as_text_, timeless_calls_, lost_works_, lost_events_;
+
+  void note_faults() {
+    const auto all = static_cast<double>(events_.works.size() + lost_works_.count);
+    if (static_cast<double>(lost_works_.count) > kMostLostWorks * all)
+      throw UserError(fmt::format("{}: {} of {:.0f} in it: too many to replay the rest", events_.file,
+                                  lost_works_.text("work", "without a valid ts or dur"), all));
+    const auto note = [this](const FaultyEvents& faulty, const char* noun, const char* words) {
+      if (faulty.count > 0) events_.repairs.push_back(faulty.text(noun, words));
+    };
+    note(lost_works_, "work", "without a valid ts or dur: left out");
+    note(lost_events_, "call or step", "without a valid ts or dur: left out");
+    note(timeless_calls_, "call", "of the host without a valid dur: no time taken");
+    note(as_text_, "event", "with ts or dur as text: read as numbers");
+  }
 
   void take_info(const json& info) {
     if (const auto rank = info.find("rank"); rank != info.end() && rank->is_number_integer())
@@ -94,24 +135,45 @@ class EventReader {
   void take_event(const json& event) {
     const std::string category = text_in(event, "cat"), name = text_in(event, "name");
     const json& arguments = arguments_of(event);
-    const double begin = number_in(event, "ts"), end = begin + std::max(0.0, number_in(event, "dur"));
     const double correlation = number_in(arguments, "correlation");
-    if (category == "kernel" || category == "Kernel" || is_gpu_copy(category)) {
-      take_work(event, name, begin, end);
-    } else if (is_runtime_call(category)) {
-      events_.calls.push_back({begin, end, number_in(event, "tid"), correlation, kind_of_call(name)});
+    const bool is_work = category == "kernel" || category == "Kernel" || is_gpu_copy(category);
+    if (is_work || is_runtime_call(category) ||
+        (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation")) {
+      take_timed(event, name, is_work, is_runtime_call(category));
     } else if (category == "cuda_sync" && name == "Stream Wait Event") {
       events_.event_waits.push_back({number_in(arguments, "stream"), number_in(arguments, "wait_on_stream"),
                                      correlation, number_in(arguments, "wait_on_cuda_event_record_corr_id")});
     } else if (category == "cuda_sync" && name == "Stream Sync") {
       events_.synced_streams[correlation] = number_in(arguments, "stream");
-    } else if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") {
+    } else if (name == "record_param_comms" && arguments.contains("Collective name")) {
+      exchanges_[number_in(arguments, "External id")] = exchange_in(arguments);
+    }
+  }
+
+  /// Takes a work, a call or a step. Without a valid time it is left out; a call without a valid duration takes none.
+  void take_timed(const json& event, const std::string& name, bool is_work, bool is_call) {
+    const std::optional<double> begin = time_in(event, "ts");
+    std::optional<double> duration = time_in(event, "dur");
+    if (duration && *duration < 0) duration.reset();
+    const auto is_text = [&event](const char* key) { return event.contains(key) && event[key].is_string(); };
+    if (begin && duration && (is_text("ts") || is_text("dur"))) as_text_.add(name);
+    if (begin && !duration && is_call) {
+      timeless_calls_.add(name);
+      duration = 0;
+    }
+    if (!begin || !duration) return (is_work ? lost_works_ : lost_events_).add(name);
+    const double end = *begin + *duration;
+    const json& arguments = arguments_of(event);
+    if (is_work) {
+      take_work(event, name, *begin, end);
+    } else if (is_call) {
+      events_.calls.push_back({*begin, end, number_in(event, "tid"), number_in(arguments, "correlation"),
+                               external_in(arguments), kind_of_call(name)});
+    } else {
       const std::string number = name.substr(name.find('#') + 1);
       if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) return;
       KinetoEvents::Step& step = events_.steps[std::stoi(number)];
-      if (end - begin >= step.end - step.begin) step = {std::stoi(number), begin, end, 0};
-    } else if (name == "record_param_comms" && arguments.contains("Collective name")) {
-      exchanges_[number_in(arguments, "External id")] = exchange_in(arguments);
+      if (*duration >= step.end - step.begin) step = {std::stoi(number), *begin, end, 0};
     }
   }
 
@@ -119,12 +181,12 @@ class EventReader {
     const json& arguments = arguments_of(event);
     GpuWork& work = events_.works.emplace_back();
     work.name = name.substr(0, kLongestName);
-    work.begin = work.called = work.launched = begin;
+    work.begin = begin;
     work.end = end;
     work.device = number_in(arguments, "device");
     work.stream = number_in(arguments, "stream", number_in(event, "tid"));
     work.correlation = number_in(arguments, "correlation");
-    work.external = number_in(arguments, "External id", number_in(arguments, "external id"));
+    work.external = external_in(arguments);
     work.is_copy = is_gpu_copy(text_in(event, "cat"));
     const std::string prefix = lower_case(name.substr(0, 4));
     if (!work.is_copy && (prefix == "nccl" || prefix == "rccl")) work.exchange = exchange_in(arguments);
@@ -151,14 +213,10 @@ class EventReader {
     sort_stably(events_.calls, [](const HostCall& a, const HostCall& b) { return a.begin < b.begin; });
     for (std::uint32_t i = 0; i < events_.calls.size(); ++i)
       events_.calls_of_correlations[events_.calls[i].correlation].push_back(i);
+    join_launches(events_);
     for (std::uint32_t i = 0; i < works.size(); ++i) {
       GpuWork& work = works[i];
       events_.lanes[work.stream].push_back(i);
-      if (const HostCall* call = events_.call(work.correlation, work.begin)) {
-        work.is_launched = true;
-        work.called = std::min(call->begin, work.begin);
-        work.launched = std::max(work.called, std::min({call->end, call->begin + kLongestLaunch, work.begin}));
-      }
       for (auto& [number, step] : events_.steps)
         if (work.called >= step.begin && work.called < step.end) ++step.works;
       const auto described = exchanges_.find(work.external);

@@ -35,7 +35,7 @@ struct GpuWork {
   double device = 0, stream = 0, correlation = 0, external = 0;
   bool is_copy = false;
   std::optional<RecordedExchange> exchange;  ///< for kernels of NCCL and RCCL
-  bool is_launched = false;                  ///< the trace has the call of the host that launched it
+  std::optional<std::uint32_t> call;         ///< number of the host's call that launched it; no value: unknown
   double called = 0, launched = 0;           ///< begin and end of that call, not later than the begin of the work
 };
 
@@ -45,8 +45,9 @@ constexpr double kLongestLaunch = 100;
 
 /// A call of the CUDA or HIP runtime by a thread of the host. Times are in us.
 struct HostCall {
-  enum class Kind : std::uint8_t { other, wait, sync };
-  double begin = 0, end = 0, thread = 0, correlation = 0;
+  /// `launch` and `copy` start one kernel, or one copy or fill.
+  enum class Kind : std::uint8_t { other, launch, copy, wait, sync };
+  double begin = 0, end = 0, thread = 0, correlation = 0, external = 0;
   Kind kind = Kind::other;
 };
 
@@ -76,7 +77,8 @@ struct KinetoEvents {
   std::vector<EventWait> event_waits;
   std::map<double, double> synced_streams;  ///< the stream for which a call waits, by the call's correlation
   std::map<int, Step> steps;
-  std::size_t repetitions = 0;  ///< number of works that the trace repeats
+  std::size_t repetitions = 0;       ///< number of works that the trace repeats
+  std::vector<std::string> repairs;  ///< sentences about events that are repaired or left out
 
   /// Returns the last call with this correlation that began by then, or else the first. Null: there is none.
   const HostCall* call(double correlation, double begun_by) const;
@@ -84,7 +86,13 @@ struct KinetoEvents {
   std::optional<std::uint32_t> last_work(const Lane&, double called_before, double ended_by) const;
 };
 
-/// Reads a trace, .json or .json.gz. Throws UserError if it is malformed, and if it has no kernel.
+/// Joins the sorted works with the sorted calls that launched them, by their correlations. If correlations are missing
+/// or used again, external ids and the order of launches join them. Shifts the times of the works if some begin before
+/// their launch. Appends to `repairs`.
+void join_launches(KinetoEvents&);
+
+/// Reads a trace, .json or .json.gz. Throws UserError if it is malformed, if it has no kernel, and if too many kernels
+/// have no valid time.
 KinetoEvents read_kineto_events(const std::filesystem::path&);
 
 /// A step of one rank. Nodes depend only on nodes before them.

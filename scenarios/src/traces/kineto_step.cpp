@@ -104,7 +104,7 @@ class StepWriter {
   }
 
   void find_deps() {
-    for (const std::uint32_t work : members_) unlaunched_ += events_.works[work].is_launched ? 0 : 1;
+    for (const std::uint32_t work : members_) unlaunched_ += events_.works[work].call ? 0 : 1;
     const bool has_waits =
         std::ranges::any_of(events_.calls, [](const HostCall& call) { return call.kind == HostCall::Kind::wait; });
     if (deps_by_events())
@@ -139,7 +139,7 @@ class StepWriter {
     rule_ = "streams wait for what had ended, if the host makes them wait (cudaStreamWaitEvent)";
     std::vector<std::uint32_t> launched;
     for (std::uint32_t i = 0; i < events_.works.size(); ++i)
-      if (events_.works[i].is_launched) launched.push_back(i);
+      if (events_.works[i].call) launched.push_back(i);
     sort_stably(launched, [this](auto a, auto b) { return events_.works[a].called < events_.works[b].called; });
     std::vector<double> pending;
     auto call = events_.calls.begin();
@@ -166,9 +166,9 @@ class StepWriter {
     for (const std::uint32_t i : members_) {
       const GpuWork& work = events_.works[i];
       all.push_back({work.begin, EntryKind::work, i});
-      if (!work.is_launched) continue;
+      if (!work.call) continue;
       all.push_back({work.launched, EntryKind::launch, i});
-      const HostCall* call = events_.call(work.correlation, work.begin);
+      const HostCall* call = &events_.calls[*work.call];
       threads.insert(call->thread);
       if (call->end - call->begin > kLongestLaunch) launches.insert(call);
     }
@@ -214,7 +214,8 @@ class StepWriter {
     const double after_begin = std::nextafter(call.begin, kEndless);
     double latest = clock_;
     std::vector<std::uint64_t> sources;
-    const auto synced = events_.synced_streams.find(call.correlation);
+    const auto synced =
+        call.correlation > 0 ? events_.synced_streams.find(call.correlation) : events_.synced_streams.end();
     for (const auto& [stream, lane] : events_.lanes) {
       if (synced != events_.synced_streams.end() && synced->second != stream) continue;
       const auto work = events_.last_work(lane, after_begin, call.end);
@@ -302,6 +303,7 @@ class StepWriter {
 
   void write_notes() {
     if (*rule_ != 0) step_.notes.emplace_back(rule_);
+    step_.notes.insert(step_.notes.end(), events_.repairs.begin(), events_.repairs.end());
     if (events_.repetitions > 0)
       step_.notes.push_back(
           fmt::format("{} events that are in the trace twice are replayed once", events_.repetitions));
