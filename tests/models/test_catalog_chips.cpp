@@ -49,7 +49,8 @@ TEST_CASE("the catalog has exactly these chips and nodes", "[catalog]") {
   const auto all_names = [](const char* kind) { return fmt::format("{}", fmt::join(shipped().names(kind), " ")); };
   CHECK(all_names("gpu") ==
         "a100-pcie-40gb a100-pcie-80gb a100-sxm4-40gb a100-sxm4-80gb a10g a30 a800-sxm4-80gb ascend-910b ascend-910c "
-        "b200-sxm-180gb b300-sxm-288gb gaudi-2 gaudi-3 gb10 gb200 gb300 gh200-96gb h100-96gb-500w h100-nvl-94gb h100-pcie-80gb "
+        "b200-sxm-180gb b300-sxm-288gb gaudi-2 gaudi-3 gb10 gb200 gb300 gh200-96gb h100-96gb-500w h100-nvl-94gb "
+        "h100-pcie-80gb "
         "h100-sxm5-80gb h20-sxm-96gb h200-sxm-141gb h800-sxm-80gb k80-die l4 l40s m40 max-1550 mi250x-gcd mi300a "
         "mi300x mi325x mi350x mi355x p100-pcie-16gb p100-sxm2-16gb rtx-4090 rtx-5090 rtx-6000-ada rtx-pro-6000 rubin "
         "stratix-10-nx t4 tpu-7x tpu-v2 tpu-v3 tpu-v4 tpu-v5e tpu-v5p tpu-v6e trainium-1 trainium-2 trainium-3 "

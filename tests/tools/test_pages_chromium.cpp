@@ -127,7 +127,7 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
               .exit == 0);
   REQUIRE(folder.trainyard("plan small.yaml --vary plan.data_parallel.zero_stage=0,1 --html plan.html").exit == 0);
   REQUIRE(folder
-              .trainyard("size small.yaml --tokens 10M --days 30 --gpus 16 --nodes-of dgx-h100 --purchase --network "
+              .trainyard("size small.yaml --tokens 1.5T --days 30 --gpus 16 --nodes-of dgx-h100 --purchase --network "
                          "choose --work 100K --prices " TRAINYARD_SOURCE_DIR
                          "/scenarios/prices-example.yml --html size.html")
               .exit == 0);
