@@ -103,13 +103,13 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
       &read_local_collective(fields,
                              {"reduce",
                               "Algorithm that sums the gradients of a node, for example binomial-tree (trainyard list "
-                              "collectives, those of reduce). Default: the first of that list."},
+                              "collectives, those of reduce). Default: binomial-tree."},
                              Operation::reduce);
   choice.broadcast =
       &read_local_collective(fields,
                              {"broadcast",
                               "Collective that distributes the answers in a node, for example binomial-tree (trainyard "
-                              "list collectives). Default: the first of that list."},
+                              "list collectives). Default: binomial-tree."},
                              Operation::broadcast);
   fields.finish();
   if (choice.aggregation == ServerChoice::Aggregation::none) return;
