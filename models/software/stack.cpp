@@ -205,6 +205,14 @@ SoftwareStack read_stack(const Node& entry) {
   fields.read_map("anchor", [&](Fields& anchor) {
     stack.anchor.spread = anchor.number("spread", 0.01, 1, 0.0);
     stack.anchor.devices = anchor.number("devices", 1, 1e9, 1.0);
+    stack.anchor.stack = anchor.text("stack", "");
+    stack.anchor.gpu = anchor.text("gpu", "");
+    stack.anchor.networks = anchor.texts("networks");
+    stack.anchor.precisions = anchor.texts("precisions");
+    stack.anchor.features = anchor.texts("features");
+    stack.anchor.exchange = anchor.number("exchange", 0, 1, 0.0);
+    stack.anchor.slow_host = anchor.number("slow_host", 0, 1e9, 0.0);
+    stack.anchor.wide_tensor = anchor.boolean("wide_tensor", false);
   });
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");

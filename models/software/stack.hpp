@@ -92,10 +92,17 @@ struct SoftwareStack : Fusions {
 
     void slow_down(Gpu&) const;
   } slowdowns;
-  /// The doubt of a step time that `trainyard anchor` left.
+  /// The measured steps to which `trainyard anchor` fitted the stack, and the doubt that they left.
   struct Anchor {
-    double spread = 0;   ///< standard deviation of ln(measured / predicted); 0: the stack is not anchored
-    double devices = 0;  ///< most devices of a measured step
+    double spread = 0;  ///< standard deviation of ln(measured / predicted) on such steps; 0: no steps were measured
+    std::string stack;  ///< name of the stack from which the fit started; "": the stack is not anchored
+    std::string gpu;    ///< GPU of the measured steps
+    std::vector<std::string> networks, precisions;  ///< their kinds of networks and their precisions
+    std::vector<std::string> features;              ///< their parts that no shipped measurement has
+    double devices = 0;                             ///< most devices of a step
+    double exchange = 0;                            ///< largest share of a step that waits for messages
+    double slow_host = 0;                           ///< largest multiple of a step that a slow host would need
+    bool wide_tensor = false;                       ///< a tensor group crosses nodes, or its GPUs share no NVSwitch
     bool exists() const { return spread > 0; }
   } anchor;
   /// With delayed scales, ranks agree on the maxima of tensors in fp8 after each pass. true: all ranks of a pipeline

@@ -7,9 +7,21 @@ const std::map<std::string, std::string>& stack_words() {
       {"aligned_tensor_cores",
        "Whether products of unfused attention leave the tensor cores if heads are no multiple of 16 bytes wide (cuBLAS "
        "11)."},
-      {"anchor", "Doubt of step times that `trainyard anchor` left: {spread, devices}, for example {spread: 0.05}."},
+      {"anchor",
+       "The steps to which `trainyard anchor` fitted the stack, and the doubt that they left. A step that is unlike "
+       "them "
+       "has more doubt. For example {spread: 0.08, devices: 16, gpu: h100-sxm5, precisions: [bf16]}."},
       {"anchor.devices", "Most devices of a step that the stack is anchored to, for example 64."},
-      {"anchor.spread", "Standard deviation of ln(measured / predicted) after the anchor, for example 0.05."},
+      {"anchor.exchange", "Largest share of such a step that waits for messages, for example 0.1."},
+      {"anchor.features", "Parts of these steps that no shipped measurement has, for example [offload]."},
+      {"anchor.gpu", "GPU of these steps, for example h100-sxm5. Default: none, so that each GPU adds doubt."},
+      {"anchor.networks", "Kinds of networks of these steps, for example [dense decoders]."},
+      {"anchor.precisions", "Precisions of these steps, for example [bf16, fp8]."},
+      {"anchor.slow_host",
+       "Largest multiple of such a step that a slow host would need to launch it, for example 0.4."},
+      {"anchor.spread", "Standard deviation of ln(measured / predicted) of steps like these, for example 0.08."},
+      {"anchor.stack", "The stack from which the fit started, for example torchtitan."},
+      {"anchor.wide_tensor", "true: these steps have tensor groups across nodes, or without an NVSwitch."},
       {"attention_kernel", "Kernel of flash attention, for example te-cudnn (trainyard list attentions)."},
       {"autocast",
        "Whether parameters and the residual stream are in fp32 and are cast before each product (torch.autocast)."},

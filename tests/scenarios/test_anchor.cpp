@@ -8,6 +8,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -62,7 +63,8 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
   const AnchorStep& judged_step = anchor.judged.front();
   CHECK(std::abs(judged_step.error_after()) < 0.5 * std::abs(judged_step.error_before()));
   CHECK(anchor.structures.front().sets.empty());
-  CHECK(anchor.devices == 16);
+  CHECK(anchor.basis.devices == 16);
+  CHECK(anchor.basis.gpu == "h100-sxm5-80gb");
   CHECK(anchor.odd.empty());
 
   // The written stack gives the same step time as its changes with --set, and the anchor's interval.
@@ -76,7 +78,83 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
   ::unsetenv("TRAINYARD_PATH");
   CHECK(judged_step.after == Approx(r.step_time.value).epsilon(1e-12));
   const DoubtModel& doubt = DoubtModel::shipped();
-  CHECK(step_doubt(s, r).spread == Approx(std::hypot(anchor.spread, doubt.spread_of("scale"))));  // 64 > 2 x 16 devices
+  const double beyond = doubt.spread_of("exchange") * std::max(0.0, profile_of(s, r).exchange - anchor.basis.exchange);
+  CHECK(step_doubt(s, r).spread ==
+        Approx(std::hypot(anchor.basis.spread, doubt.spread_of("scale"), beyond)));  // 64 > 2 x 16 devices
+}
+
+TEST_CASE("an anchored stack is less sure of steps that are unlike the measured ones", "[anchor]") {
+  const Scenario base = read_scenario(document_of(), "s");
+  const Result r = simulate(base, {.critical_path = false});
+  SoftwareStack::Anchor anchor{.spread = 0.08,
+                               .stack = "pytorch-fsdp",
+                               .gpu = "h100-sxm5-80gb",
+                               .networks = {"dense decoders"},
+                               .precisions = {"bf16"},
+                               .features = {},
+                               .devices = 64};
+  anchor.exchange = profile_of(base, r).exchange;
+  const auto spread_with = [&](const auto& change) {
+    Scenario s = base;
+    s.software.anchor = anchor;
+    change(s);
+    return step_doubt(s, r).spread;
+  };
+  const double measured_spread = spread_with([](Scenario&) {});
+  CHECK(measured_spread == Approx(0.08));
+  const DoubtModel& doubt = DoubtModel::shipped();
+  CHECK(spread_with([](Scenario& s) { s.cluster.node.gpu.name = "a100-sxm4-80gb"; }) ==
+        Approx(std::hypot(0.08, doubt.spread_of("combination"))));
+  CHECK(spread_with([](Scenario& s) { s.software.anchor.precisions = {"fp8"}; }) ==
+        Approx(std::hypot(0.08, doubt.spread_of("combination"))));
+  CHECK(spread_with([](Scenario& s) { s.software.anchor.exchange = 0; }) > measured_spread);
+  CHECK(spread_with([](Scenario& s) { s.software.anchor.devices = 16; }) ==
+        Approx(std::hypot(0.08, doubt.spread_of("scale"))));
+  CHECK(spread_with([](Scenario& s) { s.cluster.node.gpu.architecture = "cdna3"; }) ==
+        Approx(0.08));  // these devices were measured, whoever made them
+  CHECK(spread_with([](Scenario& s) {
+          s.cluster.node.gpu.name = "mi300x";
+          s.cluster.node.gpu.architecture = "cdna3";
+        }) > std::hypot(0.08, doubt.spread_of("vendor")));
+}
+
+TEST_CASE("steps that no scale fits widen what an anchor leaves in doubt, and contradictory ones are named",
+          "[anchor]") {
+  const Overrides small_plan{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
+  const AnchorStep right_step = step_of("right", small_plan, 1);
+  AnchorStep slow_step = step_of("slow", small_plan, 1);
+  const Anchor good_anchor = anchor_steps({right_step, right_step}, {});
+  CHECK(good_anchor.contradictions.empty());
+  CHECK(good_anchor.basis.spread == Approx(kSpreadOfSteps));
+  slow_step.measured *= 1.5;
+  const Anchor bad_anchor = anchor_steps({right_step, slow_step}, {});
+  REQUIRE(bad_anchor.contradictions.size() == 1);
+  CHECK_THAT(bad_anchor.contradictions.front(), Contains("right and slow") && Contains("1.50"));
+  CHECK(bad_anchor.basis.spread > 1.3 * kSpreadOfSteps);
+}
+
+TEST_CASE("a log that states another batch, length or layout than the scenario is refused", "[anchor]") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path log = folder.path() / "train.log";
+  const std::string steps = [] {
+    std::string text;
+    for (int i = 0; i < 5; ++i) text += "elapsed time per iteration (ms): 1250.0 |\n";
+    return text;
+  }();
+  const auto read = [&](const std::string& line) {
+    folder.write("train.log", line + "\n" + steps);
+    return read_anchor_steps(document_of(), "run", log);
+  };
+  for (const char* good : {" iteration 1/10 | global batch size:    64 |", "  seq_length ............. 8192",
+                           "world_size ............. 64", "using world size: 64, data-parallel size: 64"})
+    CHECK(read(good).size() == 1);
+  CHECK_THROWS_WITH(
+      read(" iteration 1/10 | global batch size:   128 |"),
+      Contains("train.log:1: global batch size 128; the scenario has 64 (--set plan.global_batch_size=128)"));
+  CHECK_THROWS_WITH(read("  seq_length ............. 4096"), Contains("sequence length 4096; the scenario has 8192"));
+  CHECK_THROWS_WITH(read("using world size: 32, data-parallel size: 32"),
+                    Contains("number of devices 32; the scenario has 64"));
+  CHECK_THROWS_WITH(read("  tensor_model_parallel_size ...... 8"), Contains("tensor-parallel size 8"));
 }
 
 TEST_CASE("an anchored stack names the anchor as the source of what it changed, and keeps other sources", "[anchor]") {

@@ -10,6 +10,7 @@
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/comparison.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -21,7 +22,10 @@ namespace {
 
 /// The profile of a dense step on a stack that was measured on 8 GPUs.
 StepProfile profile_of_step(const char* stack = "nemo", const char* gpu = "h100") {
-  return {{"dense decoders", stack, gpu, "bf16"}, 8};
+  StepProfile profile;
+  profile.traits = {"dense decoders", stack, gpu, "bf16"};
+  profile.devices = 8;
+  return profile;
 }
 
 std::vector<LeftOutStep> one_step() { return {{"training", "a", "1", profile_of_step(), 0, 0}}; }
@@ -68,10 +72,12 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
   unmeasured[1].traits[1] = "fsdp";
   unmeasured[2].traits[2] = "b200";
   unmeasured[3].traits[0] = "mixtures of experts";
+  unmeasured[3].experts = true;
   unmeasured[4].devices = 17;
   unmeasured[5].exchange = 0.1;
   unmeasured[6].wide_tensor = true;
-  unmeasured[7].other_vendor = unmeasured[7].unmeasured_part = true;
+  unmeasured[7].other_vendor = true;
+  unmeasured[7].unmeasured_parts = {"offload"};
   for (const StepProfile& profile : unmeasured) {
     CAPTURE(profile.traits, profile.devices);
     const StepDoubt wider_doubt = doubt.doubt(profile, measured);
@@ -149,7 +155,12 @@ TEST_CASE("the doubt that two plans share cancels in their ratio", "[coverage]")
   const StepDoubt a{0.1, 1, 4}, same{0.1, 1, 4}, other{0.1, 1, 8};
   CHECK(spread_of_ratio(a, same) == Approx(std::sqrt(2 * 0.01 * (1 - 0.7) + 0.05 * 0.05)));
   CHECK(spread_of_ratio(a, same) < spread_of_ratio(a, other));
-  CHECK(spread_of_ratio(a, other) < std::sqrt(2 * 0.01 + 0.05 * 0.05));  // the spread if the plans shared nothing
+  // The ratio of two plans is never less sure than if they shared nothing.
+  for (const double spread : {0.02, 0.05, 0.1, 0.3})
+    for (const int tensor : {4, 8}) {
+      const StepDoubt first{spread, 1, 4}, second{0.07, 1, tensor};
+      CHECK(spread_of_ratio(first, second) <= std::hypot(first.spread, second.spread));
+    }
   CHECK(probability_of_longer(1, a, 1, same) == Approx(0.5));
   // The 97.5 % quantile of Student's t with 4 degrees of freedom is 2.776445.
   const double longer = std::exp(2.776445 * spread_of_ratio(a, same));
@@ -169,8 +180,14 @@ TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "
   CHECK(result_fields().json(r).at("step_time_interval_s") == nlohmann::json({low, high}));
   const DoubtAnswer doubt = explain_doubt(s, r);
   CHECK(doubt.interval == r.likely_step_times);
-  REQUIRE(doubt.narrows_most());
-  CHECK(doubt.narrows_most()->width_without < (high - low) / 2 / r.step_time.value);
+  // This stack was measured on this GPU, so that an anchor to two steps leaves as much doubt.
+  CHECK(doubt.measurements.empty());
+  const Scenario unlike = llama({{"software", "pytorch-fsdp"}, {"cluster.node", "mi300x-8x"}});
+  const Result unlike_result = answer(unlike).result;
+  const DoubtAnswer wider = explain_doubt(unlike, unlike_result);
+  REQUIRE(!wider.measurements.empty());
+  CHECK(wider.measurements.front().half_width <
+        DoubtModel::shipped().range(step_doubt(unlike, unlike_result), kLikely).half_width());
   for (const Overrides& overrides : {Overrides{{"software", "plain"}}, Overrides{{"plan.step_time", "1 s"}}}) {
     const Scenario ideal = llama(overrides);
     CHECK_FALSE(answer(ideal).result.likely_step_times);

@@ -9,8 +9,8 @@
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
-#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 
@@ -207,10 +207,11 @@ std::string doubt_screen(const DoubtAnswer& a) {
       "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
       "alone: half width of the interval if nothing else were in doubt; without: its half width if this were certain\n",
       step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
-  if (const DoubtPart* most = a.narrows_most())
-    text += wrapped("narrows most: ",
-                    {most->narrows, fmt::format("±{} without \"{}\"", percent(most->width_without), most->words)}, ";");
-  return text;
+  std::vector<std::string> measurements;
+  for (const NarrowingMeasurement& m : a.measurements)
+    measurements.push_back(fmt::format("{}: ±{}", m.words, percent(m.half_width)));
+  return text + (measurements.empty() ? "two more measured steps would not narrow it (trainyard anchor)\n"
+                                      : wrapped("narrowed by trainyard anchor with ", measurements, "; or"));
 }
 
 std::string source_table(const Sources& sources) {

@@ -7,6 +7,7 @@
 #include "models/fitted/measured_family.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -57,8 +58,15 @@ std::string anchor_screen(const Anchor& a) {
             (scale.is_determined()
                  ? fmt::format("{}: times {:.3f} (± {})\n", scale.words, scale.factor, percent(scale.spread))
                  : fmt::format("{}: not determined by these measurements\n", scale.words));
+  if (a.basis.exists())
+    text += fmt::format(
+        "{}±{} with a probability of 80 % for steps like these, on up to {:.0f} GPUs; explain --doubt "
+        "says what widens it for others\n",
+        report_label("interval"), percent(DoubtModel::shipped().range({a.basis.spread}, kLikely).half_width()),
+        2 * a.basis.devices);
   std::vector<std::string> warnings;
   if (a.steps.size() == 1) warnings.emplace_back("a single step may be odd; steps of two different plans tell more");
+  warnings.insert(warnings.end(), a.contradictions.begin(), a.contradictions.end());
   for (const std::string& odd : a.odd) warnings.push_back(odd + " is off by more than about 16 % after the fit");
   if (!a.judged.empty() &&
       Anchor::mean_error(a.judged, &AnchorStep::error_after) > Anchor::mean_error(a.judged, &AnchorStep::error_before))

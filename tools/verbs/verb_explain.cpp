@@ -15,7 +15,7 @@
 #include "scenarios/src/studies/batch_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"
-#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"

@@ -46,12 +46,13 @@ AnchoredFamily anchor_by_first_steps(const std::string& name, std::vector<Anchor
   steps.resize(kAnchorSteps);
   const Anchor anchor = anchor_steps(std::move(steps), std::move(judged));
   AnchoredFamily family{.name = name, .judged = anchor.judged.size()};
-  const StepRange range = DoubtModel::shipped().range({anchor.spread}, kLikely);
   std::map<std::string, double> left_out;
   for (const LeftOutStep& step : kept_left_out_steps())
     if (step.family == name) left_out[step.row] = std::abs(std::expm1(step.left_out));
   double count = 0;
   for (const AnchorStep& step : anchor.judged) {
+    const DoubtBasis basis(step.profile, anchor.basis);
+    const StepRange range = basis.model.range(basis.model.doubt(basis.profile, basis.experience), kLikely);
     const double ratio = step.measured / step.after;
     family.inside += (ratio >= range.low && ratio <= range.high ? 1.0 : 0.0) / static_cast<double>(family.judged);
     if (const auto found = left_out.find(step.id); found != left_out.end()) family.left_out += found->second, ++count;

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/scale_fit.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
@@ -18,9 +20,9 @@ namespace {
 
 constexpr double kStepError = 0.08;    // standard deviation of ln(measured / predicted) of one step
 constexpr double kRuledOutMisfit = 4;  // difference of misfits above which a structure is ruled out
-// Spreads that remain after an anchor to one step, and to several. Unverified: they are from a study of 18 families
-// that no command repeats (80 % of the other rows lay within 9.9 % after one row, and within 8.5 % after two).
-constexpr double kSpreadOfOneStep = 0.085, kSpreadOfSteps = 0.073;
+// The spread that an anchor leaves by experience counts as much as so many steps of the fit.
+constexpr double kStepsOfExperience = 4;
+constexpr double kContradiction = 0.1;  // steps of one plan whose times differ by more than this share contradict
 
 /// Lists the scales of a scenario's stack and node.
 std::vector<ScaleRule> scale_rules(const Scenario& s) {
@@ -52,16 +54,24 @@ struct AnchorTrial {
   Overrides sets;
 };
 
-std::vector<double> predict_all(const std::vector<AnchorTrial>& trials) {
+struct StepPrediction {
+  double time = 0;  ///< s
+  StepProfile profile;
+};
+
+std::vector<StepPrediction> predict_all(const std::vector<AnchorTrial>& trials) {
   ProgressLine progress;
   std::size_t finished_steps = 0;
   return all_in_parallel(
       trials.size(), processors(),
       [&trials](std::size_t i) {
         const Scenario s = read_scenario(trials[i].step->document, trials[i].step->id, trials[i].sets);
-        return simulate_here(s, {.critical_path = false}).step_time.value;
+        const Result r = simulate_here(s, {.critical_path = false});
+        return StepPrediction{r.step_time.value, profile_of(s, r)};
       },
-      [&](std::size_t, double) { progress.show(fmt::format("{} of {} steps", ++finished_steps, trials.size())); });
+      [&](std::size_t, const StepPrediction&) {
+        progress.show(fmt::format("{} of {} steps", ++finished_steps, trials.size()));
+      });
 }
 
 /// A structure with its most probable scales.
@@ -104,10 +114,10 @@ class Anchoring {
     std::vector<AnchorTrial> all;
     for (const ScaleLogs& trial : logs)
       for (const AnchorStep& step : steps_) all.push_back({&step, sets(structure, trial)});
-    const std::vector<double> times = predict_all(all);
+    const std::vector<StepPrediction> predictions = predict_all(all);
     std::vector<std::vector<double>> errors(logs.size());
-    for (std::size_t i = 0; i < times.size(); ++i)
-      errors[i / steps_.size()].push_back(std::log(times[i] / steps_[i % steps_.size()].measured));
+    for (std::size_t i = 0; i < predictions.size(); ++i)
+      errors[i / steps_.size()].push_back(std::log(predictions[i].time / steps_[i % steps_.size()].measured));
     return errors;
   }
 };
@@ -132,26 +142,24 @@ std::vector<AnchorStructure> structures_of(const Scenario& s) {
   return all;
 }
 
-/// Returns the scenarios of the steps of the fit. Throws UserError if the stacks or GPUs of these or of the judged steps
-/// differ from each other or from those of the parts, or if the stack is the ideal one, which cannot be measured.
-std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps,
-                                               const std::vector<AnchorStep>& judged, const AnchorParts& parts) {
-  std::vector<Scenario> scenarios;
+/// Returns the name of the stack of all steps and parts. Throws UserError if their stacks or GPUs differ, or if the stack
+/// is the ideal one, which cannot be measured.
+std::string stack_of_machine(const std::vector<AnchorStep>& steps, const std::vector<AnchorStep>& judged,
+                             const AnchorParts& parts) {
   const Scenario machine = read_scenario(parts.parts.empty() ? steps.front().document : parts.document, "the machine");
   const std::string machine_id = parts.parts.empty() ? steps.front().id : "the scenario of the machine";
-  const auto read_on_machine = [&](const AnchorStep& step) {
-    Scenario s = read_scenario(step.document, step.id);
+  const auto check = [&](const AnchorStep& step) {
+    const Scenario s = read_scenario(step.document, step.id);
     if (s.software.name != machine.software.name || s.cluster.node.gpu.name != machine.cluster.node.gpu.name)
       throw UserError(fmt::format("anchor: {} has {} on {}, and {} has {} on {}; one stack and one GPU expected",
                                   machine_id, machine.software.name, machine.cluster.node.gpu.name, step.id,
                                   s.software.name, s.cluster.node.gpu.name));
-    return s;
   };
-  for (const AnchorStep& step : steps) scenarios.push_back(read_on_machine(step));
-  for (const AnchorStep& step : judged) read_on_machine(step);
+  std::ranges::for_each(steps, check);
+  std::ranges::for_each(judged, check);
   if (!steps.empty() && machine.software.name == "plain")
     throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
-  return scenarios;
+  return traits_of(machine)[static_cast<std::size_t>(StepTrait::stack)];
 }
 
 void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
@@ -159,10 +167,12 @@ void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
   std::vector<AnchorTrial> trials;
   for (const AnchorStep& step : steps) trials.push_back({&step, {}});
   for (const AnchorStep& step : steps) trials.push_back({&step, sets});
-  const std::vector<double> times = predict_all(trials);
+  std::vector<StepPrediction> predictions = predict_all(trials);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    steps[i].before = times[i];
-    steps[i].after = times[steps.size() + i];
+    StepPrediction& after = predictions[steps.size() + i];
+    steps[i].before = predictions[i].time;
+    steps[i].after = after.time;
+    steps[i].profile = std::move(after.profile);
   }
 }
 
@@ -187,7 +197,68 @@ void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
     anchor.scales.push_back({rule.words, rule.prior, best_scales.spreads[k], std::exp(best_scales.logs[k])});
   }
   anchor.sets = anchoring.sets(anchor.structures.front().sets, best_scales.logs);
-  anchor.spread = steps.size() == 1 ? kSpreadOfOneStep : kSpreadOfSteps;
+}
+
+/// Returns the doubt that the fitted steps leave. The misfit of the steps widens the spread that other anchors left.
+SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
+  SoftwareStack::Anchor basis;
+  const double experience = steps.size() == 1 ? kSpreadOfOneStep : kSpreadOfSteps;
+  std::set<std::string> networks, precisions, features;
+  double squares = kStepsOfExperience * experience * experience;
+  for (const AnchorStep& step : steps) {
+    const StepProfile& profile = step.profile;
+    const auto trait = [&profile](StepTrait t) { return profile.traits[static_cast<std::size_t>(t)]; };
+    basis.stack = trait(StepTrait::stack);
+    basis.gpu = trait(StepTrait::gpu);
+    networks.insert(trait(StepTrait::network));
+    precisions.insert(trait(StepTrait::precision));
+    features.insert(profile.unmeasured_parts.begin(), profile.unmeasured_parts.end());
+    basis.devices = std::max(basis.devices, profile.devices);
+    basis.exchange = std::max(basis.exchange, profile.exchange);
+    basis.slow_host = std::max(basis.slow_host, profile.slow_host);
+    basis.wide_tensor = basis.wide_tensor || profile.wide_tensor;
+    squares += std::pow(std::log(step.after / step.measured), 2);
+  }
+  const double steps_and_experience = kStepsOfExperience + static_cast<double>(steps.size());
+  basis.spread = std::max(experience, std::sqrt(squares / steps_and_experience));
+  basis.networks = {networks.begin(), networks.end()};
+  basis.precisions = {precisions.begin(), precisions.end()};
+  basis.features = {features.begin(), features.end()};
+  return basis;
+}
+
+/// Returns the pairs of steps that have equal scenarios and unlike measured times, in words.
+std::vector<std::string> contradictions_of(const std::vector<AnchorStep>& steps) {
+  std::vector<std::string> texts, pairs;
+  for (const AnchorStep& step : steps) {
+    Node document = step.document;
+    for (const char* key : {"measured", "name"})
+      std::erase_if(document.fields, [key](const auto& field) { return field.first == key; });
+    texts.push_back(yaml_text(document));
+  }
+  for (std::size_t b = 0; b < steps.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (const double ratio = steps[b].measured / steps[a].measured;
+          texts[a] == texts[b] && std::abs(std::log(ratio)) > kContradiction)
+        pairs.push_back(fmt::format("{} and {} are steps of one plan, and the times differ by a factor of {:.2f}",
+                                    steps[a].id, steps[b].id, std::max(ratio, 1 / ratio)));
+  return pairs;
+}
+
+std::string list_in_yaml(const std::vector<std::string>& items) { return fmt::format("[{}]", fmt::join(items, ", ")); }
+
+/// Returns the key `anchor` of the stack as YAML.
+std::string yaml_of_basis(const SoftwareStack::Anchor& a) {
+  std::string text = fmt::format("{{stack: {}", a.stack);
+  if (a.exists())
+    text += fmt::format(
+        ", spread: {:.3g}, devices: {:.0f}, gpu: {}, networks: {}, precisions: {}, exchange: {:.3g}, slow_host: "
+        "{:.3g}, "
+        "wide_tensor: {}",
+        a.spread, a.devices, a.gpu, list_in_yaml(a.networks), list_in_yaml(a.precisions), a.exchange, a.slow_host,
+        a.wide_tensor);
+  if (!a.features.empty()) text += ", features: " + list_in_yaml(a.features);
+  return text + "}";
 }
 
 /// Returns the measurements in words: "2 measured steps, 36 collectives of nccl-tests".
@@ -213,18 +284,17 @@ double Anchor::mean_error(const std::vector<AnchorStep>& steps, double (AnchorSt
 
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged, const AnchorParts& parts) {
   if (steps.empty() && parts.parts.empty()) throw UserError("anchor: no measured step");
-  const std::vector<Scenario> scenarios = scenarios_of_one_machine(steps, judged, parts);
   Anchor anchor;
+  anchor.basis.stack = stack_of_machine(steps, judged, parts);
   anchor.document = steps.empty() ? parts.document : steps.front().document;
   anchor.parts = parts.parts;
   anchor.scales = parts.scales;
   anchor.sets = parts.sets;
-  if (!steps.empty()) {
-    for (const Scenario& s : scenarios) anchor.devices = std::max(anchor.devices, static_cast<double>(s.ranks()));
-    fit_steps(anchor, steps);
-  }
+  anchor.contradictions = contradictions_of(steps);
+  if (!steps.empty()) fit_steps(anchor, steps);
   predict_steps(steps, anchor.sets);
   predict_steps(judged, anchor.sets);
+  if (!steps.empty()) anchor.basis = basis_of(steps);
   for (const AnchorStep& step : steps)
     if (std::abs(std::log(step.after / step.measured)) > 2 * kStepError) anchor.odd.push_back(step.id);
   anchor.steps = std::move(steps);
@@ -242,9 +312,8 @@ std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
     path.remove_prefix(kStack.size());
     changed_keys.emplace_back(path.substr(0, path.find('.')));
   };
-  if (!anchor.steps.empty())
-    change("software.anchor", fmt::format("{{spread: {:.3g}, devices: {:.0f}}}", anchor.spread, anchor.devices));
   for (const auto& [path, value] : anchor.sets) change(path, value);
+  if (!anchor.steps.empty() || !changed_keys.empty()) change("software.anchor", yaml_of_basis(anchor.basis));
   if (changed_keys.empty()) return "";
   Node stack = *document.find("software");
   if (!stack.find("sources")) stack.fields.emplace_back("sources", Node::empty_map());
@@ -315,8 +384,12 @@ const JsonFields<Anchor>& anchor_fields() {
               "all changes, as --set takes them")
           .value("odd", "", &A::odd,
                  "steps that are off by more than about 16 % after the fit: two standard deviations")
-          .value("spread", "", &A::spread, "standard deviation of ln(measured / predicted) that is left")
-          .value("devices", "", &A::devices, "largest number of devices of a step of the fit");
+          .value("contradictions", "", &A::contradictions, "pairs of steps of one plan whose times differ by over 10 %")
+          .value(
+              "spread", "", [](auto& a) { return a.basis.spread; },
+              "standard deviation of ln(measured / predicted) that is left for steps like these")
+          .value(
+              "devices", "", [](auto& a) { return a.basis.devices; }, "largest number of devices of a step of the fit");
   return fields;
 }
 

@@ -5,6 +5,7 @@
 
 #include "models/reading/document.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
 
 namespace trainyard {
 
@@ -14,10 +15,11 @@ class JsonFields;
 /// A measured step of the user's own machine, and its predictions.
 struct AnchorStep {
   std::string id;
-  Node document;        ///< scenario of the step
-  double measured = 0;  ///< s
-  double before = 0;    ///< predicted time with the catalog's stack and node, s
-  double after = 0;     ///< predicted time with the anchored stack and node, s
+  Node document;             ///< scenario of the step
+  double measured = 0;       ///< s
+  double before = 0;         ///< predicted time with the catalog's stack and node, s
+  double after = 0;          ///< predicted time with the anchored stack and node, s
+  StepProfile profile = {};  ///< profile of the prediction with the anchored stack
   double error_before() const { return before / measured - 1; }
   double error_after() const { return after / measured - 1; }
 };
@@ -94,8 +96,8 @@ struct Anchor {
   std::vector<AnchorStructure> structures;  ///< the chosen structure first; empty: there were no steps
   Overrides sets;                           ///< all changes, as --set takes them
   std::vector<std::string> odd;             ///< steps that are off by more than two standard deviations after the fit
-  double spread = 0;                        ///< standard deviation of ln(measured / predicted) that remains
-  double devices = 0;                       ///< largest number of devices of a step of the fit
+  std::vector<std::string> contradictions;  ///< pairs of steps of one plan whose measured times no model can both meet
+  SoftwareStack::Anchor basis;              ///< the steps of the fit, and the spread that they leave
   static double mean_error(const std::vector<AnchorStep>&, double (AnchorStep::*error)() const);
 };
 

@@ -25,12 +25,36 @@ struct LogForm {
 };
 
 constexpr LogForm kLogForms[] = {
-    {"Megatron-LM", R"(elapsed time per iteration \(ms\): *([0-9.]+))", "step_time", 1e-3, " s"},
-    {"NeMo", R"(train_step_timing in s[=:] *([0-9.]+))", "step_time", 1, " s"},
-    {"MaxText", R"(completed step: *[0-9]+, seconds: *([0-9.]+))", "step_time", 1, " s"},
-    {"torchtitan", R"(step: *[0-9]+ .*tps: *([0-9.,]+))", "tokens_per_s", 1, ""},
-    {"DeepSpeed", R"(CurrSamplesPerSec=([0-9.]+))", "samples_per_s", 1, ""},
+    {"Megatron-LM", R"(elapsed time per iteration \(ms\): *([0-9][0-9.]*))", "step_time", 1e-3, " s"},
+    {"NeMo", R"(train_step_timing in s[=:] *([0-9][0-9.]*))", "step_time", 1, " s"},
+    {"MaxText", R"(completed step: *[0-9]+, seconds: *([0-9][0-9.]*))", "step_time", 1, " s"},
+    {"torchtitan", R"(step: *[0-9]+ .*tps: *([0-9][0-9.,]*))", "tokens_per_s", 1, ""},
+    {"DeepSpeed", R"(CurrSamplesPerSec=([0-9][0-9.]*))", "samples_per_s", 1, ""},
 };
+/// A property of the run that a framework's log states.
+struct LogProperty {
+  const char* words;
+  const char* key;  ///< key of the scenario that states it; null: several keys do
+  const char* pattern;
+  double (*value)(const Scenario&);
+};
+
+constexpr LogProperty kLogProperties[] = {
+    {"global batch size", "plan.global_batch_size",
+     R"([Gg]lobal[ _]batch[ _]size(?:_to_train_on)?['\": =.]+([0-9]{1,15}))",
+     [](const Scenario& s) { return static_cast<double>(s.global_batch_size); }},
+    {"sequence length", "plan.seq_length",
+     R"((?:\bseq_length|\bseq_len|[Ss]equence length|max_target_length)['\": =.]+([0-9]{1,15}))",
+     [](const Scenario& s) { return static_cast<double>(s.model.seq_length); }},
+    {"number of devices", nullptr, R"([Ww]orld[ _]size['\": =.]+([0-9]{1,15}))",
+     [](const Scenario& s) { return static_cast<double>(s.ranks()); }},
+    {"tensor-parallel size", "plan.tensor_parallel", R"(tensor[-_]model[-_]parallel[-_ ]size['\": =.]+([0-9]{1,15}))",
+     [](const Scenario& s) { return static_cast<double>(s.plan.mesh.widest(Axis::tensor)); }},
+    {"pipeline-parallel size", "plan.pipeline_parallel",
+     R"(pipeline[-_]model[-_]parallel[-_ ]size['\": =.]+([0-9]{1,15}))",
+     [](const Scenario& s) { return static_cast<double>(s.plan.mesh.pipeline); }},
+};
+
 /// Number of first steps that do not count: they compile, allocate and start communicators.
 constexpr std::size_t kWarmUpSteps = 3;
 
@@ -46,6 +70,27 @@ AnchorStep step_of(Node document, const std::string& id) {
   name_stack(document, s.software.name);
   if (!s.measured_run.is_given()) throw UserError(fmt::format("{}: no measured step time", id));
   return {id, std::move(document), s.measured_run.step_time.value};
+}
+
+/// Throws UserError if the log states another batch, length or layout than the scenario has. The last statement of each
+/// counts, because a batch may grow at the start of a training.
+void check_properties(const Scenario& s, const fs::path& file) {
+  for (const LogProperty& property : kLogProperties) {
+    const Pattern pattern(property.pattern);
+    std::ifstream in(file);
+    double stated = 0;
+    int line_of_statement = 0, line_number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++line_number;
+      if (const Pattern::Groups match = pattern.find(line); !match.empty())
+        stated = std::stod(match[1]), line_of_statement = line_number;
+    }
+    const double expected = property.value(s);
+    if (line_of_statement > 0 && stated != expected)
+      throw UserError(fmt::format("{}:{}: {} {:.0f}; the scenario has {:.0f}{}", file.string(), line_of_statement,
+                                  property.words, stated, expected,
+                                  property.key ? fmt::format(" (--set {}={:.0f})", property.key, stated) : ""));
+  }
 }
 
 AnchorStep step_of_log(const Node& scenario, const std::string& name, const fs::path& file) {
@@ -69,6 +114,7 @@ AnchorStep step_of_log(const Node& scenario, const std::string& name, const fs::
                                   kWarmUpSteps));
     values.erase(values.begin(), values.begin() + kWarmUpSteps);
     Node document = scenario;
+    check_properties(read_scenario(document, name), file);
     set_measured(document, kLogForms[f].key,
                  fmt::format("{:.6g}{}", median_of(values) * kLogForms[f].factor, kLogForms[f].unit), file.string());
     return step_of(std::move(document), name);

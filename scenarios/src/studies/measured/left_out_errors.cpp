@@ -35,6 +35,10 @@ std::string kind_of_network(const ModelChoice& model) {
 
 bool is_transformer(const std::string& kind) { return kind != "CNNs" && kind != "MLPs"; }
 
+bool has_experts(const StepTraits& traits) {
+  return traits[static_cast<std::size_t>(StepTrait::network)].ends_with("mixtures of experts");
+}
+
 std::string table_name(const std::string& set) { return fmt::format("scenarios/measured/tables/left_out_{}.csv", set); }
 
 double number_at(const MeasuredTable& table, std::size_t column) {
@@ -78,7 +82,8 @@ std::vector<LeftOutStep> read_tables() {
       profile.slow_host = number_at(table, table.column("slow_host"));
       profile.wide_tensor = table.text("wide_tensor") == "yes";
       profile.other_vendor = table.text("other_vendor") == "yes";
-      profile.unmeasured_part = table.text("unmeasured_part") == "yes";
+      if (table.text("unmeasured_part") == "yes") profile.unmeasured_parts.insert("some part");
+      profile.experts = has_experts(profile.traits);
       row.fitted = number_at(table, table.column("fitted"));
       row.left_out = number_at(table, table.column("left_out"));
     }
@@ -89,7 +94,8 @@ std::vector<LeftOutStep> read_tables() {
 }  // namespace
 
 StepTraits traits_of(const Scenario& s) {
-  return {kind_of_network(s.model), s.software.name, s.cluster.node.gpu.name, s.precision_word()};
+  const std::string& stack = s.software.anchor.stack.empty() ? s.software.name : s.software.anchor.stack;
+  return {kind_of_network(s.model), stack, s.cluster.node.gpu.name, s.precision_word()};
 }
 
 double slow_host_time(const Scenario& s) {
@@ -108,12 +114,24 @@ bool is_announced(const Gpu& gpu) {
 StepProfile profile_of(const Scenario& s, double step_time, double exposed_share) {
   const Gpu& gpu = s.cluster.node.gpu;
   const PlanChoice& plan = s.plan;
-  StepProfile profile{traits_of(s), static_cast<double>(s.ranks()), exposed_share, slow_host_time(s) / step_time};
+  StepProfile profile;
+  profile.traits = traits_of(s);
+  profile.devices = s.ranks();
+  profile.exchange = exposed_share;
+  profile.slow_host = slow_host_time(s) / step_time;
   profile.other_vendor = gpu.kind != ChipKind::gpu || speaks_rccl(gpu.architecture);
   const Fp8Scaling scaling = s.software.fp8_scaling;
-  const bool unmeasured_format = s.fp8 && (scaling == Fp8Scaling::mxfp4 || scaling == Fp8Scaling::mxfp6);
-  profile.unmeasured_part = plan.mechanism_name != kAllReduce || plan.compression || plan.offload.copies() ||
-                            !s.cluster.others.empty() || is_announced(gpu) || unmeasured_format;
+  const auto add_part = [&profile](bool is_part, const std::string& words) {
+    if (is_part) profile.unmeasured_parts.insert(words);
+  };
+  add_part(plan.mechanism_name != kAllReduce, plan.mechanism_name);
+  add_part(plan.compression != nullptr, "compression");
+  add_part(plan.offload.copies(), "offload");
+  add_part(!s.cluster.others.empty(), "unlike nodes");
+  add_part(is_announced(gpu), "announced chip");
+  add_part(s.fp8 && scaling == Fp8Scaling::mxfp4, "mxfp4");
+  add_part(s.fp8 && scaling == Fp8Scaling::mxfp6, "mxfp6");
+  profile.experts = has_experts(profile.traits);
   profile.wide_tensor = crosses_switches(s);
   return profile;
 }
@@ -137,7 +155,7 @@ std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>&
     for (const std::string& trait : row.profile.traits) text += "," + csv_cell(trait);
     const StepProfile& profile = row.profile;
     text += fmt::format(",{:.0f},{:.3f},{:.3f}", profile.devices, profile.exchange, profile.slow_host);
-    for (const bool is_so : {profile.other_vendor, profile.unmeasured_part, profile.wide_tensor})
+    for (const bool is_so : {profile.other_vendor, !profile.unmeasured_parts.empty(), profile.wide_tensor})
       text += is_so ? ",yes" : ",no";
     text += fmt::format(",{:.4f},{:.4f}\n", row.fitted, row.left_out);
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace trainyard {
 enum class StepTrait : std::uint8_t { network, stack, gpu, precision };
 constexpr int kStepTraits = 4;
 
-/// The kind of network ("dense decoders", "mixtures of experts"), stack, GPU and precision of a step.
+/// The kind of network ("dense decoders", "mixtures of experts"), stack, GPU and precision of a step. The stack is that
+/// from which an anchored one started.
 using StepTraits = std::array<std::string, kStepTraits>;
 StepTraits traits_of(const Scenario&);
 
@@ -25,9 +27,10 @@ struct StepProfile {
   /// Time that a slow host (`slow_host_time`) would need for the step, as a multiple of the step.
   double slow_host = 0;
   bool other_vendor = false;  ///< the devices are not GPUs of NVIDIA
-  /// The step has a part that no measured step has: gradients that are compressed or not all-reduced, an offload, nodes
-  /// of several types, an announced chip (`is_announced`), or products in a 4-bit or 6-bit format.
-  bool unmeasured_part = false;
+  /// The parts of the step that no measured step has, in words: gradients that are compressed or not all-reduced, an
+  /// offload, nodes of several types, an announced chip (`is_announced`), or products in MXFP4 or a 6-bit format.
+  std::set<std::string> unmeasured_parts;
+  bool experts = false;      ///< the network is a mixture of experts
   bool wide_tensor = false;  ///< a tensor group crosses nodes, or its GPUs share neither an NVSwitch nor a torus
 };
 /// Returns true if a source says that the chip is only announced, so that its figures are preliminary.

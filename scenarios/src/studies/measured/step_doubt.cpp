@@ -9,7 +9,6 @@
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
-#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -20,8 +19,6 @@ constexpr const char* kTable = "scenarios/measured/tables/step_doubt.csv";
 constexpr double kProbabilities[] = {0.5, 0.8, 0.95};
 /// A stack that nobody measured may have a host that is this much slower than the slowest measured one.
 constexpr double kSlowerHost = 1.5;
-/// A step shows its host if a slow host would need at least this share of it.
-constexpr double kShownHost = 0.5;
 /// A larger error counts as this one: something else is wrong there, and other steps' intervals must not widen for it.
 constexpr double kMostError = 0.5;
 // Correlations of the errors of two plans of one job, with equally many tensor ranks and with others; and the spread of
@@ -31,13 +28,20 @@ constexpr double kSameTensor = 0.7, kOtherTensor = 0.2, kOwnSpread = 0.05;
 const std::string& stack_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::stack)]; }
 const std::string& network_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::network)]; }
 const std::string& gpu_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::gpu)]; }
-std::string product_of(const StepProfile& p) { return stack_of(p).substr(0, stack_of(p).find('@')); }
+std::string product_of(const std::string& stack) { return stack.substr(0, stack.find('@')); }
+std::string product_of(const StepProfile& p) { return product_of(stack_of(p)); }
 
 std::tuple<std::string, std::string, std::string> combination_of(const StepProfile& p) {
   return {stack_of(p), gpu_of(p), p.traits[static_cast<std::size_t>(StepTrait::precision)]};
 }
 
 std::string quantile_name(double probability) { return fmt::format("quantile {:.2f}", probability); }
+
+std::size_t place_of_term(std::string_view key) {
+  const auto& terms = doubt_terms();
+  const auto found = std::ranges::find(terms, key, [](const DoubtTerm& term) { return std::string_view(term.key); });
+  return static_cast<std::size_t>(found - terms.begin());
+}
 
 /// A step of the fit: the amounts of its terms, its error and its weight.
 struct FittedStep {
@@ -94,9 +98,6 @@ double unexplained_error(const LeftOutStep& step, const Experience& others) {
   return slower < 0 ? -slower : std::max(0.0, slower - std::log(slow_host_factor(step.profile, others)));
 }
 
-const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
-                                            doubt_fields};
-
 }  // namespace
 
 Experience::Experience(const std::vector<LeftOutStep>& steps, const std::string& family) {
@@ -119,43 +120,54 @@ bool Experience::has_gpu(const StepProfile& p) const { return gpus_.contains(gpu
 bool Experience::has_combination(const StepProfile& p) const { return combinations_.contains(combination_of(p)); }
 double Experience::most_devices(const StepProfile& p) const {
   const auto found = devices_.find(product_of(p));
-  return found == devices_.end() ? 0 : found->second;
+  if (found != devices_.end()) return found->second;
+  double most = 0;
+  for (const auto& [product, devices] : devices_) most = std::max(most, devices);
+  return most;
 }
 bool Experience::shows_host(const StepProfile& p) const {
   const auto found = hosts_.find(product_of(p));
   return found != hosts_.end() && found->second >= kShownHost;
 }
 
+void Experience::add_anchor(const SoftwareStack::Anchor& anchor) {
+  const std::string product = product_of(anchor.stack);
+  for (const std::string& network : anchor.networks) networks_.insert(network);
+  gpus_.insert(anchor.gpu);
+  std::erase_if(combinations_, [&anchor](const auto& combination) { return std::get<0>(combination) == anchor.stack; });
+  for (const std::string& precision : anchor.precisions) combinations_.insert({anchor.stack, anchor.gpu, precision});
+  devices_[product] = anchor.devices;
+  hosts_[product] = std::max(hosts_[product], anchor.slow_host);
+}
+
 const std::vector<DoubtTerm>& doubt_terms() {
   using P = StepProfile;
   using E = Experience;
-  static const char* const timed_step = "time one or two steps of this stack on these GPUs: trainyard anchor";
-  static const char* const timed_exchange = "run nccl-tests on this network: trainyard fit nccl LOG --out FILE.yaml";
   static const std::vector<DoubtTerm> terms{
-      {"any", 0.06, "the model itself, on steps like the measured ones", "", [](const P&, const E&) { return 1.0; }},
-      {"combination", 0.04, "this stack, GPU and precision were not measured together", timed_step,
+      {"any", 0.06, "the model itself, on steps like the measured ones", [](const P&, const E&) { return 1.0; }},
+      {"combination", 0.04, "this stack, GPU and precision were not measured together",
        [](const P& p, const E& e) { return e.has_combination(p) ? 0.0 : 1.0; }},
-      {"stack", 0.05, "no step of this stack was measured, in any release", timed_step,
+      {"stack", 0.05, "no step of this stack was measured, in any release",
        [](const P& p, const E& e) { return e.has_product(p) ? 0.0 : 1.0; }},
       {"gpu", 0.04, "no step on this GPU was measured",
-       "measure its matrix products and attention: trainyard fit kernels FILE --out FILE.yaml",
        [](const P& p, const E& e) { return e.has_gpu(p) ? 0.0 : 1.0; }},
-      {"vendor", 0.12, "few measured steps are on other devices than NVIDIA's GPUs", timed_step,
+      {"vendor", 0.12, "few measured steps are on other devices than NVIDIA's GPUs",
        [](const P& p, const E&) { return p.other_vendor ? 1.0 : 0.0; }},
-      {"experts", 0.15, "steps of mixtures of experts scatter more", timed_step,
-       [](const P& p, const E&) { return network_of(p).ends_with("mixtures of experts") ? 1.0 : 0.0; }},
-      {"network", 0.05, "no step of this kind of network was measured", timed_step,
+      {"experts", 0.15, "steps of mixtures of experts scatter more",
+       [](const P& p, const E&) { return p.experts ? 1.0 : 0.0; }},
+      {"network", 0.05, "no step of this kind of network was measured",
        [](const P& p, const E& e) { return e.has_network(p) ? 0.0 : 1.0; }},
-      {"wide tensor", 0.10, "a tensor group crosses nodes, or its GPUs share no NVSwitch", timed_exchange,
+      {"wide tensor", 0.10, "a tensor group crosses nodes, or its GPUs share no NVSwitch",
        [](const P& p, const E&) { return p.wide_tensor ? 1.0 : 0.0; }},
-      {"scale", 0.04, "more than twice the devices of any measured step of this stack", timed_exchange,
-       [](const P& p, const E& e) { return e.has_product(p) && p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }},
-      {"exchange", 0.15, "the share of the step that waits for messages", timed_exchange,
+      {"scale", 0.04,
+       "more than twice the devices of any measured step of this stack, or of any stack if it was not measured",
+       [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }},
+      {"exchange", 0.15, "the share of the step that waits for messages",
        [](const P& p, const E&) { return p.exchange; }},
       {"mechanism", 0.10,
        "no measured step has this offload, compression, mechanism or 4-bit or 6-bit format, unlike nodes, or an "
        "announced chip",
-       timed_step, [](const P& p, const E&) { return p.unmeasured_part ? 1.0 : 0.0; }},
+       [](const P& p, const E&) { return p.unmeasured_parts.empty() ? 0.0 : 1.0; }},
   };
   return terms;
 }
@@ -221,10 +233,12 @@ std::string DoubtModel::csv() const {
   return text;
 }
 
-double DoubtModel::spread_of(std::string_view term) const {
-  const auto& terms = doubt_terms();
-  const auto found = std::ranges::find(terms, term, [](const DoubtTerm& t) { return std::string_view(t.key); });
-  return spreads_.at(static_cast<std::size_t>(found - terms.begin()));
+double DoubtModel::spread_of(std::string_view term) const { return spreads_.at(place_of_term(term)); }
+
+DoubtModel DoubtModel::with_anchor(const SoftwareStack::Anchor& anchor) const {
+  DoubtModel model = *this;
+  model.spreads_[place_of_term("any")] = anchor.spread;
+  return model;
 }
 
 double DoubtModel::quantile(double probability) const {
@@ -278,11 +292,10 @@ std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Exper
   std::vector<DoubtPart> parts;
   for (std::size_t t = 0; t < amounts.size(); ++t)
     if (const double part = std::pow(spreads_[t] * amounts[t], 2); part > 0)
-      parts.push_back({doubt_terms()[t].words, doubt_terms()[t].narrows, half_width(part, 1),
-                       half_width(variance - part, total_doubt.slow_host)});
+      parts.push_back(
+          {doubt_terms()[t].words, half_width(part, 1), half_width(variance - part, total_doubt.slow_host)});
   if (total_doubt.slow_host > 1)
     parts.push_back({"no measured step shows how fast this stack's host launches kernels",
-                     "time one step of few samples a GPU on one node: trainyard anchor",
                      half_width(0, total_doubt.slow_host), half_width(variance, 1)});
   sort_stably(parts, [](const auto& a, const auto& b) { return a.width_alone > b.width_alone; });
   return parts;
@@ -291,6 +304,17 @@ std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Exper
 const Experience& whole_experience() {
   static const Experience all(kept_left_out_steps());
   return all;
+}
+
+DoubtBasis::DoubtBasis(StepProfile step, const SoftwareStack::Anchor& anchor) : profile(std::move(step)) {
+  if (!anchor.exists()) return;
+  model = model.with_anchor(anchor);
+  experience.add_anchor(anchor);
+  profile.exchange = std::max(0.0, profile.exchange - anchor.exchange);
+  if (anchor.wide_tensor) profile.wide_tensor = false;
+  if (anchor.gpu == gpu_of(profile)) profile.other_vendor = false;
+  if (std::ranges::find(anchor.networks, network_of(profile)) != anchor.networks.end()) profile.experts = false;
+  for (const std::string& feature : anchor.features) profile.unmeasured_parts.erase(feature);
 }
 
 std::string no_doubt_reason(const Scenario& s) {
@@ -303,12 +327,8 @@ std::string no_doubt_reason(const Scenario& s) {
 
 StepDoubt step_doubt(const Scenario& s, const Result& r) {
   if (!no_doubt_reason(s).empty()) return {};
-  StepDoubt doubt = DoubtModel::shipped().doubt(profile_of(s, r), whole_experience());
-  if (const SoftwareStack::Anchor& anchor = s.software.anchor; anchor.exists()) {
-    doubt = {anchor.spread};
-    if (s.ranks() > 2 * anchor.devices)
-      doubt.spread = std::hypot(doubt.spread, DoubtModel::shipped().spread_of("scale"));
-  }
+  const DoubtBasis basis(profile_of(s, r), s.software.anchor);
+  StepDoubt doubt = basis.model.doubt(basis.profile, basis.experience);
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);
   return doubt;
 }
@@ -319,56 +339,11 @@ std::optional<std::array<double, 2>> likely_step_times(double step_time, const S
   return std::array{step_time * range.low, step_time * range.high};
 }
 
-const DoubtPart* DoubtAnswer::narrows_most() const {
-  const DoubtPart* most = nullptr;
-  for (const DoubtPart& part : parts)
-    if (!part.narrows.empty() && (!most || part.width_without < most->width_without)) most = &part;
-  return most;
-}
-
-DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
-  const std::string step = s.post_training ? r.scenario + ", an optimizer step of its training half" : r.scenario;
-  DoubtAnswer a{
-      step, r.step_time.value, likely_step_times(r.step_time.value, step_doubt(s, r)), no_doubt_reason(s), {}};
-  if (!a.no_interval.empty()) return a;
-  if (s.software.anchor.exists()) {
-    const StepDoubt doubt = step_doubt(s, r);
-    a.parts.push_back({"the stack is anchored by measured steps; this doubt remains",
-                       "time a step of another plan or of more nodes, and anchor again: trainyard anchor",
-                       DoubtModel::shipped().range(doubt, kLikely).half_width(), 0});
-  } else {
-    a.parts = DoubtModel::shipped().parts(profile_of(s, r), whole_experience());
-  }
-  return a;
-}
-
-const JsonFields<DoubtAnswer>& doubt_fields() {
-  using A = DoubtAnswer;
-  using P = DoubtPart;
-  static const JsonFields<P> parts =
-      JsonFields<P>()
-          .value("doubt", "", &P::words, "what sets the step apart from those that were measured")
-          .value("half_width_alone", "share", &P::width_alone, "half width of the interval with this doubt alone")
-          .value("half_width_without", "share", &P::width_without, "half width of the interval with all other doubts")
-          .value("narrowed_by", "", &P::narrows, "the measurement that removes or narrows it");
-  static const JsonFields<A> fields =
-      JsonFields<A>()
-          .value("scenario", "", &A::scenario, "name of the scenario; with post_training it names the training half")
-          .value("step_time_s", "s", &A::step_time, "predicted time of a step")
-          .value("step_time_interval_s", "s", &A::interval,
-                 "lower and upper end of the interval that holds the step time of the real machine with a probability "
-                 "of 80 %")
-          .when(&A::interval, "if there is one")
-          .value("no_interval", "", &A::no_interval, "why there is no interval")
-          .when(&A::no_interval, "if there is none")
-          .list("doubts", &A::parts, parts, "what makes the interval wide, the largest first");
-  return fields;
-}
-
 double spread_of_ratio(const StepDoubt& a, const StepDoubt& b) {
   const double correlation = a.tensor == b.tensor ? kSameTensor : kOtherTensor;
-  return std::sqrt(a.spread * a.spread + b.spread * b.spread - 2 * correlation * a.spread * b.spread +
-                   kOwnSpread * kOwnSpread);
+  const double independent = a.spread * a.spread + b.spread * b.spread;
+  return std::sqrt(
+      std::min(independent, independent - 2 * correlation * a.spread * b.spread + kOwnSpread * kOwnSpread));
 }
 
 double probability_of_longer(double first, const StepDoubt& a, double second, const StepDoubt& b) {

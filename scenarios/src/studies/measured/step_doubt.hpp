@@ -14,9 +14,6 @@
 
 namespace trainyard {
 
-template <class T>
-class JsonFields;
-
 // A model of the distance between a predicted step time and a measured one.
 //
 // ln(measured / predicted) has the variance sum((spread of a term x its amount)^2). A term is a difference between the
@@ -35,10 +32,14 @@ class Experience {
   bool has_network(const StepProfile&) const, has_product(const StepProfile&) const, has_gpu(const StepProfile&) const;
   /// Returns true if a step has the same stack, GPU and precision.
   bool has_combination(const StepProfile&) const;
-  /// Returns the largest number of devices of a step with the same stack in any release; 0: there is no such step.
+  /// Returns the largest number of devices of a step with the same stack in any release, or of any step if the stack was
+  /// never measured.
   double most_devices(const StepProfile&) const;
   /// Returns true if a step with the same stack in any release is so short that a slow host would show in its time.
   bool shows_host(const StepProfile&) const;
+  /// Adds the steps of an anchor. They replace all that is known of the GPUs, precisions and numbers of devices of its
+  /// stack, because the anchor changed the stack.
+  void add_anchor(const SoftwareStack::Anchor&);
 
  private:
   std::set<std::string> networks_, gpus_;
@@ -49,9 +50,8 @@ class Experience {
 /// A term of the doubt.
 struct DoubtTerm {
   const char* key;
-  double prior;         ///< spread before any measurement
-  const char* words;    ///< name of the doubt in tables
-  const char* narrows;  ///< the measurement that removes or narrows it
+  double prior;       ///< spread before any measurement
+  const char* words;  ///< name of the doubt in tables
   double (*amount)(const StepProfile&, const Experience&);
 };
 const std::vector<DoubtTerm>& doubt_terms();
@@ -75,7 +75,7 @@ struct StepRange {
 
 /// The effect of a term on the interval of one step. Half widths are those of 80 % intervals, as shares of the step.
 struct DoubtPart {
-  std::string words, narrows;
+  std::string words;
   double width_alone = 0;    ///< half width with this doubt alone
   double width_without = 0;  ///< half width with all doubts but this one
 };
@@ -101,6 +101,9 @@ class DoubtModel {
   /// have a slow one.
   double expected_error(const StepDoubt&) const;
   double spread_of(std::string_view term) const;
+  /// Returns this model for steps of a stack that is anchored by steps like them: the spread that the anchor left is
+  /// that of the model itself.
+  DoubtModel with_anchor(const SoftwareStack::Anchor&) const;
   /// Returns the terms that widen the interval of this step, the largest first.
   std::vector<DoubtPart> parts(const StepProfile&, const Experience&) const;
 
@@ -115,6 +118,8 @@ class DoubtModel {
 constexpr std::size_t kMostOfFamily = 60;
 /// Returns the steps of each family, at most kMostOfFamily, spread evenly over it.
 std::map<std::string, std::vector<LeftOutStep>> thinned_families(const std::vector<LeftOutStep>&);
+/// A step shows its host if a slow host would need at least this share of it.
+constexpr double kShownHost = 0.5;
 /// Returns the factor by which a slow host may lengthen the step; 1: a measured run shows the stack's host, or a slow
 /// host would not lengthen the step.
 double slow_host_factor(const StepProfile&, const Experience&);
@@ -124,6 +129,16 @@ constexpr double kLikely = 0.8;
 /// Returns the experience of all shipped tables.
 const Experience& whole_experience();
 
+/// A model of the doubt, and the profile and experience to which it applies.
+struct DoubtBasis {
+  DoubtModel model = DoubtModel::shipped();
+  StepProfile profile;
+  Experience experience = whole_experience();
+
+  /// Leaves out of the profile all that measured steps of the anchor share with it. `anchor` may be empty.
+  DoubtBasis(StepProfile, const SoftwareStack::Anchor&);
+};
+
 /// Returns the reason why a step has no interval; "": it has one.
 std::string no_doubt_reason(const Scenario&);
 /// Returns the doubt of a scenario's step by the shipped model. `no_doubt_reason` says why a step has none.
@@ -131,23 +146,16 @@ StepDoubt step_doubt(const Scenario&, const Result&);
 /// Returns the 80 % interval of a predicted step time, s. No value: the doubt does not exist.
 std::optional<std::array<double, 2>> likely_step_times(double step_time, const StepDoubt&);
 
-/// The doubts that make the interval of one step wide.
-struct DoubtAnswer {
-  std::string scenario;
-  double step_time = 0;                           ///< s
-  std::optional<std::array<double, 2>> interval;  ///< 80 % interval, s
-  std::string no_interval;                        ///< why there is no interval; "": there is one
-  std::vector<DoubtPart> parts;
-  /// Returns the part whose measurement narrows the interval most; null: none can be measured.
-  const DoubtPart* narrows_most() const;
-};
-DoubtAnswer explain_doubt(const Scenario&, const Result&);
-const JsonFields<DoubtAnswer>& doubt_fields();
+/// Standard deviations of ln(measured / predicted) that remain after an anchor to one step, and to several. Unverified:
+/// they are from a study of 18 families that no command repeats (80 % of the other rows lay within 9.9 % after one row,
+/// and within 8.5 % after two).
+constexpr double kSpreadOfOneStep = 0.085, kSpreadOfSteps = 0.073;
 
 /// Returns the probability that the second of two steps of one job is in truth longer. Errors that both share cancel:
 /// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has its own
 /// error, which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command
-/// repeats). The logarithm of the ratio follows Student's t with 4 degrees of freedom.
+/// repeats). The ratio is never less sure than that of two steps that share nothing. Its logarithm follows Student's t
+/// with 4 degrees of freedom.
 double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
 /// Returns the standard deviation of the logarithm of the ratio of two such steps.
 double spread_of_ratio(const StepDoubt&, const StepDoubt&);
