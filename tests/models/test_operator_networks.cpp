@@ -122,6 +122,73 @@ TEST_CASE("Llama written as operators has the work of the family", "[network][op
   }
 }
 
+TEST_CASE("mixtures of experts and scans written as operators have the work of their families",
+          "[network][operators]") {
+  const char* const mixtral = R"({model_type: mixtral, num_hidden_layers: 2, hidden_size: 1024, num_attention_heads: 16,
+    num_key_value_heads: 8, intermediate_size: 2816, num_local_experts: 8, num_experts_per_tok: 2, vocab_size: 4096,
+    max_position_embeddings: 2048})";
+  const std::string llama = kOperators;
+  const std::size_t feed_forward = llama.find("            - linear: {name: gate"),
+                    head = llama.find("  - layer: head");
+  const std::string experts =
+      llama.substr(0, feed_forward) +
+      "            - experts: {name: mlp, width: hidden, experts: 8, chosen: 2, inner: inner, gated: true}\n" +
+      llama.substr(head);
+  const char* const mamba =
+      R"({model_type: mamba2, num_hidden_layers: 2, hidden_size: 1024, num_heads: 32, head_dim: 64,
+    state_size: 128, n_groups: 8, vocab_size: 4096})";
+  const std::string scans = R"(
+model_type: operators
+tokens: 2048
+sizes: {hidden: 1024, heads: 32}
+layers:
+  - layer: mamba
+    repeat: 2
+    width: hidden
+    operators:
+      - residual:
+          width: hidden
+          operators:
+            - rms_norm: {width: hidden}
+            - mamba2: {width: hidden, heads: heads, head: 64, groups: 8, state: 128, bias: true}
+)";
+  struct Case {
+    const char* family;
+    const std::string* operators;
+    std::size_t block;  ///< index of the first block of the operators; that of the family is 1
+  };
+  for (const Case& c : {Case{mixtral, &experts, 1}, {mamba, &scans, 0}})
+    for (const auto& [tensor, context, expert] : {std::array{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 4}, {2, 1, 4}}) {
+      if (expert > 1 && c.family == mamba) continue;
+      TransformerOptions options;
+      options.sharding.tensor = tensor;
+      options.sharding.context = context;
+      options.sharding.ulysses = context > 1 ? context : 0;
+      options.sharding.expert = expert;
+      if (c.family == mamba) options.sharding.ulysses = 0;
+      CAPTURE(c.family, tensor, context, expert);
+      const Network operators = built(c.operators->c_str(), options);
+      check_equal(built(c.family, options).layers[1], operators.layers[c.block]);
+      CHECK(gradients_are_ready_once(operators));
+    }
+}
+
+TEST_CASE("a convolution over tokens has its taps as parameters, and is split by channels", "[network][operators]") {
+  const auto layer_of = [](int tensor) {
+    TransformerOptions options;
+    options.sharding.tensor = tensor;
+    return built(
+               "{model_type: operators, tokens: 512, layers: [{layer: head, width: 64, operators: [convolution: "
+               "{width: "
+               "64, taps: 4, bias: true, split: columns}]}]}",
+               options)
+        .layers.front();
+  };
+  CHECK(layer_of(1).parameter_elements() == 64 * 5);
+  CHECK(layer_of(2).parameter_elements() == 32 * 5);
+  CHECK(bytes_of(layer_of(2).forward) == Approx(bytes_of(layer_of(1).forward) / 2));
+}
+
 TEST_CASE("networks of the catalog that are written as operators have the published parameters",
           "[network][operators]") {
   // Peebles & Xie 2023, table 4; the safetensors files of the other three (sources in the catalog's files).
@@ -280,6 +347,21 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
   TransformerOptions two;
   two.sharding.tensor = 2;
   CHECK_THROWS_WITH(transformer_network(config, 1, 16, Precision::bf16, two), Contains("none of its operators states"));
+  const auto built_on_two = [&](const std::string& operators, int expert) {
+    TransformerOptions options = two;
+    options.sharding.expert = expert;
+    return transformer_network(parsed_config(refusal(operators)), 1, 16, Precision::bf16, options);
+  };
+  CHECK_THROWS_WITH(parsed_config(refusal("experts: {width: 8, experts: 4, chosen: 5, inner: 8}")),
+                    Contains("5 of 4 are chosen"));
+  CHECK_THROWS_WITH(parsed_config(refusal("experts: {width: 8, experts: 4.5, chosen: 2, inner: 8}")),
+                    Contains("4.5; expected a whole number"));
+  CHECK_THROWS_WITH(parsed_config(refusal("experts: {width: 8, experts: 4, chosen: 2, inner: 8}, experts: {width: 8, "
+                                          "experts: 8, chosen: 2, inner: 8}")),
+                    Contains("expected equal numbers in all layers"));
+  CHECK_THROWS_WITH(built_on_two("experts: {width: 8, experts: 4, chosen: 2, inner: 8}", 3), Contains("nearest: 2"));
+  CHECK_THROWS_WITH(built_on_two("mamba2: {width: 8, heads: 3, head: 4, groups: 1, state: 4}", 1),
+                    Contains("2 ranks share the 3 heads of mamba2"));
   two.sharding.sequence = true;
   CHECK_THROWS_WITH(transformer_network(config, 1, 16, Precision::bf16, two), Contains("sequence parallelism"));
 }

@@ -12,9 +12,6 @@ namespace {
 
 using namespace layer_letters;
 
-/// Tokens of a chunk in flash-linear-attention's kernels of delta rules.
-constexpr std::int64_t kDeltaChunk = 64;
-
 const char* kind_of_layer(char letter) {
   return letter == kScan ? "mamba" : letter == kAttention ? "attention" : letter == kExperts ? "experts" : "mlp";
 }

@@ -7,13 +7,15 @@
 #include "models/networks/layers/sharding.hpp"
 #include "models/networks/transformers/family.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
+#include "models/networks/transformers/operator_mixers.hpp"
 
 namespace trainyard::transformers {
 namespace {
 
 bool has_split(const std::vector<ListedOperator>& operators) {
-  return std::ranges::any_of(operators,
-                             [](const ListedOperator& op) { return !op.split.empty() || has_split(op.operators); });
+  return std::ranges::any_of(operators, [](const ListedOperator& op) {
+    return !op.split.empty() || splits_itself(op) || has_split(op.operators);
+  });
 }
 
 /// Builds one layer from its operators.
@@ -60,6 +62,11 @@ class ListedLayerBuilder {
   }
   double rows_of_sample(const ListedOperator& op) const { return size(op, "rows", tokens()); }
 
+  /// Returns the layout of an operator's rows. `is_local`: no context ranks divide them.
+  TransformerLayout layout_of(const ListedOperator& op, bool is_local) const {
+    return {l_.config, is_local ? local_ : l_.options, l_.precision, l_.samples, rows_of_sample(op)};
+  }
+
   void set_rows(const ListedOperator& op) {
     const double rows = rows_of_sample(op);
     b_.set_rows(l_.samples * rows / (is_on_every_rank(op) ? 1 : l_.context()));
@@ -85,6 +92,7 @@ class ListedLayerBuilder {
     if (op.word == "plain_norm") return plain_norm(op);
     if (op.word == "scale") return scale(op);
     if (op.word == "attention") return attend(op);
+    if (is_mixer(op)) return listed_mixer(b_, layout_of(op, is_on_every_rank(op)), op, sizes_);
     if (op.word == "learned") return learned(op);
     if (op.word == "tables") return tables(op);
     if (op.word == "interaction") return interaction(op);
@@ -253,16 +261,11 @@ class ListedLayerBuilder {
   /// Attention among the rows of a sample, or to other `keys`, which every context rank has.
   void attend(const ListedOperator& op) {
     const bool is_local = op.states("keys") || is_on_every_rank(op);
-    const TransformerLayout l{l_.config, is_local ? local_ : l_.options, l_.precision, l_.samples, rows_of_sample(op)};
+    const TransformerLayout l = layout_of(op, is_local);
     const double heads = size(op, "heads"), ranks = l_.tensor() * l.sharding().head_ranks();
     const double key_value_heads = size(op, "key_value_heads", heads);
     for (const double count : {heads, key_value_heads})
-      if (static_cast<std::int64_t>(count) % static_cast<std::int64_t>(ranks) != 0)
-        throw ShardingError(
-            l.sharding().head_ranks() > 1 ? "context" : "tensor",
-            fmt::format("{}: {:.10g} ranks share the {:.10g} heads of {}, which must be a multiple of them",
-                        l_.config.name, ranks, count, op.name),
-            op.place);
+      require_shares(l, l.sharding().head_ranks() > 1 ? "context" : "tensor", ranks, count, "heads", op);
     AttentionShape a;
     a.prefix = op.name == "attention" ? "" : op.name + "_";
     a.heads = heads / l_.tensor();
@@ -346,6 +349,7 @@ void read_operators(Fields& f, TransformerConfig& c) {
   for (const ListedLayer& layer : lists.layers) {
     c.num_hidden_layers += layer.repeat;
     c.has_tables = c.has_tables || has_tables(layer.operators);
+    take_experts(layer.operators, sizes, c);
   }
   c.lists = std::make_shared<const OperatorLists>(lists);
 }

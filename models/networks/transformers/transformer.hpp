@@ -62,6 +62,9 @@ struct SharedBlocks {
   bool attention_adapters = false;  ///< queries, keys and values have adapters too, besides the feed-forward part
 };
 
+/// Tokens of a chunk in flash-linear-attention's kernels of delta rules.
+constexpr std::int64_t kDeltaChunk = 64;
+
 /// A state-space layer or linear attention: projections, a causal convolution, a scan, a gated norm. Sizes are as in
 /// `ScanShape`.
 struct ScanConfig {

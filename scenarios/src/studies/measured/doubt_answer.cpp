@@ -15,6 +15,8 @@ const std::string& trait_of(const StepProfile& profile, StepTrait trait) {
   return profile.traits[static_cast<std::size_t>(trait)];
 }
 
+constexpr double kLeastGain = 0.001;  // a measurement that narrows the half width by less is not worth its time
+
 /// Returns measurements of steps of this job to which its stack may be anchored, and the half width of the interval
 /// after each: steps on one node, and steps on half of the devices that wait for as large a share of their time.
 std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const StepProfile& profile) {
@@ -70,7 +72,7 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
       if (part.words == doubt_terms().front().words) part.words = "the anchored stack, on steps like the measured ones";
   const double half_width = DoubtModel::shipped().range(doubt, kLikely).half_width();
   for (NarrowingMeasurement& measurement : possible_measurements(s, profile))
-    if (measurement.half_width < half_width) a.measurements.push_back(std::move(measurement));
+    if (measurement.half_width < half_width - kLeastGain) a.measurements.push_back(std::move(measurement));
   sort_stably(a.measurements, [](const auto& x, const auto& y) { return x.half_width < y.half_width; });
   return a;
 }

@@ -22,7 +22,8 @@ std::string kind_of_network(const ModelChoice& model) {
   if (model.entry.cnn()) return "CNNs";
   const TransformerConfig* transformer = model.entry.transformer();
   if (!transformer) return "MLPs";
-  if (transformer->lists) return "networks written as operators";
+  if (transformer->lists)
+    return transformer->experts.count > 0 ? "listed mixtures of experts" : "networks written as operators";
   std::string kind = transformer->patch_size > 0           ? "vision transformers"
                      : transformer->num_decoder_layers > 0 ? "encoder-decoders"
                      : !transformer->causal                ? "encoders"

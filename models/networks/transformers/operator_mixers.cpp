@@ -1,0 +1,160 @@
+// Operators of listed layers that mix rows or columns: experts with their router, scans, convolutions.
+#include "models/networks/transformers/operator_mixers.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "models/networks/layers/scan_kernels.hpp"
+#include "models/networks/layers/sharding.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+/// Recurrences by the words of their operators.
+constexpr std::pair<std::string_view, ScanKind> kScans[] = {
+    {"mamba2", ScanKind::mamba2}, {"gated_delta", ScanKind::gated_delta}, {"kimi_delta", ScanKind::kimi_delta}};
+
+ScanKind scan_kind(const ListedOperator& op) {
+  for (const auto& [word, kind] : kScans)
+    if (op.word == word) return kind;
+  return ScanKind::none;
+}
+
+/// Returns a size that must be a whole number, such as a number of experts.
+std::int64_t whole_size(const ListedOperator& op, std::string_view key, const SizeValues& sizes) {
+  const double value =
+      size_value(op.sizes.find(key)->second, sizes, op.place, fmt::format("model.layers: {}", op.word));
+  if (value != std::floor(value) || value > 1e9)
+    fail(op.place, fmt::format("model.layers: {}: {}: {:.10g}; expected a whole number", op.word, key, value));
+  return static_cast<std::int64_t>(value);
+}
+std::int64_t whole_size(const ListedOperator& op, std::string_view key, const SizeValues& sizes,
+                        std::int64_t fallback) {
+  return op.states(key) ? whole_size(op, key, sizes) : fallback;
+}
+
+ExpertsConfig experts_of(const ListedOperator& op, const SizeValues& sizes) {
+  ExpertsConfig e;
+  e.count = whole_size(op, "experts", sizes);
+  e.per_token = whole_size(op, "chosen", sizes);
+  e.intermediate_size = whole_size(op, "inner", sizes);
+  e.shared_intermediate_size = whole_size(op, "shared", sizes, 0);
+  e.shared_gate = op.is("shared_gate");
+  e.router_bias = op.is("router_bias");
+  if (e.per_token > e.count)
+    fail(op.place,
+         fmt::format("model.layers: experts: {} of {} are chosen; expected at most all", e.per_token, e.count));
+  return e;
+}
+
+/// A router, and the experts that it chooses for each row, as in mixtures of experts.
+void experts(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& op, const SizeValues& sizes) {
+  TransformerConfig config = rows.config;
+  config.hidden_size = whole_size(op, "width", sizes);
+  config.experts = experts_of(op, sizes);
+  config.activation = "silu";
+  config.gated_mlp = op.is("gated");
+  config.mlp_bias = op.is("bias");
+  const TransformerLayout l{config, rows.options, rows.precision, rows.samples, rows.seq};
+  require_shares(l, "tensor", l.sharding().expert_shards(), static_cast<double>(config.experts.intermediate_size),
+                 "columns", op);
+  require_shares(l, "tensor", l.tensor(), static_cast<double>(config.experts.shared_intermediate_size),
+                 "shared columns", op);
+  const bool folds = l.sharding().folds_experts();
+  if (!folds) begin_columns(b, l, op.name, Readers::others);
+  mixture_of_experts(b, l);
+  if (!folds) end_rows(b, l, op.name, Readers::others);
+}
+
+/// A state-space layer or linear attention with its projections: see `scan_mixer`.
+void scan(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& op, const SizeValues& sizes) {
+  constexpr std::int64_t kMambaChunk = 256;
+  TransformerConfig config = rows.config;
+  config.hidden_size = whole_size(op, "width", sizes);
+  ScanConfig& c = config.scan;
+  c.kind = scan_kind(op);
+  c.heads = whole_size(op, "heads", sizes);
+  c.head_dim = whole_size(op, "head", sizes);
+  c.groups = whole_size(op, "groups", sizes);
+  c.state = whole_size(op, "state", sizes);
+  c.chunk = whole_size(op, "chunk", sizes, c.kind == ScanKind::mamba2 ? kMambaChunk : kDeltaChunk);
+  c.taps = whole_size(op, "taps", sizes, 4);
+  c.convolution_bias = op.is("bias");
+  if (c.heads % c.groups != 0)
+    fail(op.place,
+         fmt::format("model.layers: {}: {} heads in {} groups; expected a multiple", op.word, c.heads, c.groups));
+  const TransformerLayout l{config, rows.options, rows.precision, rows.samples, rows.seq};
+  require_shares(l, "tensor", l.tensor(), static_cast<double>(c.heads), "heads", op);
+  require_shares(l, "tensor", l.tensor(), static_cast<double>(c.groups), "groups of heads", op);
+  require_shares(l, "context", l.tensor() * l.context(), static_cast<double>(c.heads), "heads", op);
+  scan_mixer(b, l, true);
+}
+
+/// Each channel of a row is a sum over `taps` rows, the last of which is the row itself.
+void convolution(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
+  if (l.context() > 1)
+    throw ShardingError("context",
+                        fmt::format("{}: {} reads the rows of other context ranks, which is not modelled; expected 1",
+                                    l.config.name, op.name),
+                        op.place);
+  const std::int64_t width = whole_size(op, "width", sizes);
+  const double ranks = op.split == "columns" ? l.tensor() : 1;
+  require_shares(l, "tensor", ranks, static_cast<double>(width), "channels", op);
+  ScanShape s;
+  s.kind = ScanKind::mamba1;  // its convolution is that of the values alone
+  s.tokens = b.rows();
+  s.heads = static_cast<double>(width) / ranks;
+  s.head_dim = 1;
+  s.taps = static_cast<double>(whole_size(op, "taps", sizes));
+  s.element = l.size();
+  Operator kernels;
+  kernels.forward = convolution_forward(s, l.precision);
+  for (KernelCall& call : convolution_backward(s, l.precision)) kernels.backward.push_back({std::move(call), {}});
+  std::vector<int>& gradients = kernels.backward.back().gradients_ready;
+  gradients = {b.parameter(op.name + ".weight", s.inner() * s.taps)};
+  if (op.is("bias")) gradients.push_back(b.parameter(op.name + ".bias", s.inner()));
+  kernels.saved_tensors = {{op.name + ".input", b.row_bytes(s.inner())}};
+  kernels.keeps_input = true;
+  kernels.forward_live = b.row_bytes(s.inner());
+  kernels.backward_live = b.row_bytes(2 * s.inner());
+  b.add(std::move(kernels));
+}
+
+}  // namespace
+
+bool is_mixer(const ListedOperator& op) { return splits_itself(op) || op.word == "convolution"; }
+
+bool splits_itself(const ListedOperator& op) { return op.word == "experts" || scan_kind(op) != ScanKind::none; }
+
+void listed_mixer(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& op, const SizeValues& sizes) {
+  if (op.word == "experts") return experts(b, rows, op, sizes);
+  if (op.word == "convolution") return convolution(b, rows, op, sizes);
+  scan(b, rows, op, sizes);
+}
+
+void take_experts(const std::vector<ListedOperator>& operators, const SizeValues& sizes, TransformerConfig& c) {
+  for (const ListedOperator& op : operators) {
+    take_experts(op.operators, sizes, c);
+    if (op.word != "experts") continue;
+    const ExpertsConfig experts = experts_of(op, sizes);
+    if (c.experts.count > 0 && (c.experts.count != experts.count || c.experts.per_token != experts.per_token))
+      fail(op.place, fmt::format("model.layers: experts: {} of {} are chosen here, and {} of {} before; expected equal "
+                                 "numbers in all layers",
+                                 experts.per_token, experts.count, c.experts.per_token, c.experts.count));
+    c.experts = experts;
+  }
+}
+
+void require_shares(const TransformerLayout& l, const char* part, double ranks, double parts, const std::string& words,
+                    const ListedOperator& op) {
+  if (std::fmod(parts, ranks) == 0) return;
+  throw ShardingError(part,
+                      fmt::format("{}: {:.10g} ranks share the {:.10g} {} of {}, which must be a multiple of them",
+                                  l.config.name, ranks, parts, words, op.name),
+                      op.place);
+}
+
+}  // namespace trainyard::transformers
