@@ -248,6 +248,11 @@ std::string reason_on(const ModelChoice& model, const Sharding& sharding, const 
          nearest_divisors(std::gcd(error.room, model.tensor_places), sharding.tensor);
 }
 
+/// Returns true if an error begins with a place in the file of the network.
+bool names_place(const UserError& error, const TransformerConfig& config) {
+  return config.place.file && std::string_view(error.what()).starts_with(*config.place.file + ":");
+}
+
 }  // namespace
 
 Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision,
@@ -269,9 +274,9 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
     const auto found = model.split_keys.find(e.part);
     if (found != model.split_keys.end())
       fail(found->second.second, fmt::format("{}: {}", found->second.first, reason_on(model, sharding, e)));
-    fail(model.place, e.what());
+    fail(model.place, e.reason);
   } catch (const UserError& e) {
-    if (!entry.transformer()) throw;
+    if (!entry.transformer() || names_place(e, *entry.transformer())) throw;
     fail(model.seq_length_place, e.what());
   }
 }
