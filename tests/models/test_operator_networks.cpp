@@ -173,6 +173,37 @@ layers:
     }
 }
 
+TEST_CASE("a kernel and an exchange have the sizes that a user states", "[network][operators]") {
+  const auto layer_of = [](int tensor) {
+    TransformerOptions options;
+    options.sharding.tensor = tensor;
+    return built(
+               "{model_type: operators, tokens: 512, layers: [{layer: head, width: 64, operators: ["
+               "kernel: {name: mix, moved: 3 * 64, flops: 1000, kept: 64, parameters: 128, split: columns}, "
+               "kernel: {name: plain, moved: 64, backward_moved: 64}, "
+               "exchange: {width: 64, kind: all_gather, over: tensor}, "
+               "exchange: {name: sum, width: 64, kind: all_reduce, over: tensor}]}]}",
+               options)
+        .layers.front();
+  };
+  const double rows = 4 * 512, element = 2;
+  const Layer alone = layer_of(1), halved = layer_of(2);
+  CHECK(alone.parameter_elements() == 128);
+  CHECK(alone.forward_flops().value == Approx(1000 * rows));
+  CHECK(alone.backward_flops().value == Approx(2000 * rows));
+  CHECK(bytes_of(alone.forward) == Approx(element * (rows * (3 * 64 + 64) + 128)));
+  CHECK(bytes_of(alone.backward) == Approx(element * (rows * (6 * 64 + 64) + 128)));
+  CHECK(alone.activations().value >= element * rows * 64);
+  CHECK(alone.forward_exchanges.empty());
+  CHECK(halved.parameter_elements() == 64);
+  CHECK(halved.forward_flops().value == Approx(500 * rows));
+  REQUIRE(halved.forward_exchanges.size() == 2);
+  CHECK(halved.forward_exchanges[1].kind == ExchangeKind::all_reduce);
+  REQUIRE(halved.backward_exchanges.size() == 1);  // the gradient of a sum needs none
+  CHECK(halved.backward_exchanges.front().kind == ExchangeKind::reduce_scatter);
+  CHECK(bytes_of(halved.backward_exchanges) == Approx(element * rows * 64));
+}
+
 TEST_CASE("a convolution over tokens has its taps as parameters, and is split by channels", "[network][operators]") {
   const auto layer_of = [](int tensor) {
     TransformerOptions options;
@@ -352,6 +383,8 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
     options.sharding.expert = expert;
     return transformer_network(parsed_config(refusal(operators)), 1, 16, Precision::bf16, options);
   };
+  CHECK_THROWS_WITH(parsed_config(refusal("exchange: {width: 8, kind: all_gater, over: tensor}")),
+                    Contains("did you mean \"all_gather\"?"));
   CHECK_THROWS_WITH(parsed_config(refusal("experts: {width: 8, experts: 4, chosen: 5, inner: 8}")),
                     Contains("5 of 4 are chosen"));
   CHECK_THROWS_WITH(parsed_config(refusal("experts: {width: 8, experts: 4.5, chosen: 2, inner: 8}")),

@@ -7,7 +7,7 @@
 #include "models/networks/layers/sharding.hpp"
 #include "models/networks/transformers/family.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
-#include "models/networks/transformers/operator_mixers.hpp"
+#include "models/networks/transformers/special_operators.hpp"
 
 namespace trainyard::transformers {
 namespace {
@@ -92,7 +92,7 @@ class ListedLayerBuilder {
     if (op.word == "plain_norm") return plain_norm(op);
     if (op.word == "scale") return scale(op);
     if (op.word == "attention") return attend(op);
-    if (is_mixer(op)) return listed_mixer(b_, layout_of(op, is_on_every_rank(op)), op, sizes_);
+    if (is_special_operator(op)) return add_special_operator(b_, layout_of(op, is_on_every_rank(op)), op, sizes_);
     if (op.word == "learned") return learned(op);
     if (op.word == "tables") return tables(op);
     if (op.word == "interaction") return interaction(op);

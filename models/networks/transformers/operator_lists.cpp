@@ -22,6 +22,7 @@ struct OperatorKeys {
   const char* word;
   std::vector<std::string> required, optional, flags;
   bool splits = false;
+  std::vector<std::pair<std::string, std::vector<std::string>>> words = {};  ///< keys with the words that they may have
 };
 
 const std::vector<OperatorKeys>& operator_keys() {
@@ -38,6 +39,14 @@ const std::vector<OperatorKeys>& operator_keys() {
       {"gated_delta", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
       {"kimi_delta", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
       {"convolution", {"width", "taps"}, {}, {"bias"}, true},
+      {"kernel", {"moved"}, {"flops", "backward_moved", "backward_flops", "kept", "parameters"}, {}, true},
+      {"exchange",
+       {"width"},
+       {},
+       {},
+       false,
+       {{"kind", {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}},
+        {"over", {"tensor", "context", "expert"}}}},
       {"rotary", {"width"}, {}, {}, true},
       {"residual", {"width"}, {}, {}},
       {"embedding", {"entries", "width"}, {}, {}},
@@ -76,6 +85,7 @@ ListedOperator read_operator(const Node& item) {
   if (fields.has("rows")) op.sizes["rows"] = fields.text("rows");
   for (const std::string& flag : keys.flags)
     if (fields.boolean(flag, false)) op.flags.insert(flag);
+  for (const auto& [key, words] : keys.words) op.words[key] = fields.choice(key, words);
   if (fields.boolean("every_rank", false)) op.flags.insert("every_rank");
   if (keys.splits && fields.has("split"))
     op.split = fields.choice("split", op.word == "linear" ? std::vector<std::string>{"columns", "rows"}

@@ -23,6 +23,7 @@ struct ListedOperator {
   Place place;
   std::map<std::string, std::string, std::less<>> sizes;  ///< stated sizes by key
   std::set<std::string, std::less<>> flags;               ///< keys whose value is true
+  std::map<std::string, std::string> words;               ///< chosen words by key
   std::vector<ListedOperator> operators;  ///< the branch of a residual, or those beside the exchange of tables
 
   bool states(std::string_view key) const { return sizes.find(key) != sizes.end(); }

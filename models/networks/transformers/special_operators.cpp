@@ -1,5 +1,5 @@
-// Operators of listed layers that mix rows or columns: experts with their router, scans, convolutions.
-#include "models/networks/transformers/operator_mixers.hpp"
+// Operators of listed layers with several parts, and kernels and exchanges whose sizes are stated.
+#include "models/networks/transformers/special_operators.hpp"
 
 #include <fmt/format.h>
 
@@ -123,15 +123,76 @@ void convolution(LayerBuilder& b, const TransformerLayout& l, const ListedOperat
   b.add(std::move(kernels));
 }
 
+/// A kernel of which a user states the elements that it reads and writes for a row, its FLOP and what it keeps. With FLOP
+/// it has the rates of scans, else those of element-wise kernels.
+void stated_kernel(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
+  const double ranks = op.split == "columns" ? l.tensor() : 1;
+  const auto size = [&](const char* key, double fallback) {
+    const auto found = op.sizes.find(key);
+    return found == op.sizes.end()
+               ? fallback
+               : size_value(found->second, sizes, op.place, std::string("model.layers: kernel: ") + key) / ranks;
+  };
+  const double moved = size("moved", 0), flops = size("flops", 0), kept = size("kept", 0);
+  const double parameters = size("parameters", 0);
+  const Bytes weights = l.size() * parameters;
+  const auto kernel = [&](const char* pass, double row_elements, double row_flops) {
+    return kernel_call(op.name + pass, row_flops > 0 ? Kernel::scan : Kernel::elementwise, Flops{row_flops * b.rows()},
+                       b.row_bytes(row_elements) + weights, l.precision);
+  };
+  Operator kernels;
+  kernels.forward.push_back(kernel("", moved, flops));
+  kernels.backward.push_back(
+      {kernel(".backward", size("backward_moved", 2 * moved), size("backward_flops", 2 * flops)), {}});
+  if (parameters > 0) kernels.backward.back().gradients_ready = {b.parameter(op.name + ".weight", parameters)};
+  if (kept > 0) kernels.saved_tensors = {{op.name + ".kept", b.row_bytes(kept)}};
+  kernels.forward_live = b.row_bytes(moved);
+  kernels.backward_live = b.row_bytes(2 * moved);
+  b.add(std::move(kernels));
+}
+
+constexpr std::pair<std::string_view, ExchangeKind> kExchanges[] = {{"all_reduce", ExchangeKind::all_reduce},
+                                                                    {"all_gather", ExchangeKind::all_gather},
+                                                                    {"reduce_scatter", ExchangeKind::reduce_scatter},
+                                                                    {"all_to_all", ExchangeKind::all_to_all}};
+
+/// Exchanges rows over the ranks of an axis. Backward, gathers and scatters change places, an all-to-all goes back, and
+/// the gradient of a sum is that of each of its parts, which needs no exchange.
+void stated_exchange(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
+  const Axis axis = parse_axis(op.words.at("over"));
+  const double ranks = axis == Axis::tensor ? l.tensor() : axis == Axis::context ? l.context() : l.sharding().expert;
+  if (ranks < 2) return;
+  ExchangeKind kind = ExchangeKind::all_reduce;
+  for (const auto& [word, kind_of_word] : kExchanges)
+    if (op.words.at("kind") == word) kind = kind_of_word;
+  const Bytes all = b.row_bytes(size_value(op.sizes.at("width"), sizes, op.place, "model.layers: exchange: width"));
+  LayerBuilder::Crossing c;
+  c.forward = {op.name, axis, kind, all};
+  if (kind != ExchangeKind::all_reduce) {
+    const ExchangeKind back = kind == ExchangeKind::all_gather       ? ExchangeKind::reduce_scatter
+                              : kind == ExchangeKind::reduce_scatter ? ExchangeKind::all_gather
+                                                                     : kind;
+    c.backward = {op.name + ".backward", axis, back, all};
+  }
+  c.in = kind == ExchangeKind::all_gather ? all / ranks : all;
+  c.out = kind == ExchangeKind::reduce_scatter ? all / ranks : all;
+  b.cross(std::move(c));
+}
+
 }  // namespace
 
-bool is_mixer(const ListedOperator& op) { return splits_itself(op) || op.word == "convolution"; }
+bool is_special_operator(const ListedOperator& op) {
+  return splits_itself(op) || op.word == "convolution" || op.word == "kernel" || op.word == "exchange";
+}
 
 bool splits_itself(const ListedOperator& op) { return op.word == "experts" || scan_kind(op) != ScanKind::none; }
 
-void listed_mixer(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& op, const SizeValues& sizes) {
+void add_special_operator(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& op,
+                          const SizeValues& sizes) {
   if (op.word == "experts") return experts(b, rows, op, sizes);
   if (op.word == "convolution") return convolution(b, rows, op, sizes);
+  if (op.word == "kernel") return stated_kernel(b, rows, op, sizes);
+  if (op.word == "exchange") return stated_exchange(b, rows, op, sizes);
   scan(b, rows, op, sizes);
 }
 
