@@ -245,6 +245,9 @@ TEST_CASE("list and show print tables of the catalog and of a scenario", "[cli]"
   CHECK(t5.find("decoder block 1 … decoder block 11    128 x 768") != std::string::npos);
   CHECK(t5.find("active parameters") != std::string::npos);
   CHECK(t5.find("123786163") != std::string::npos);
+  // The network of a scenario, by its file.
+  const std::string of_scenario = shell.trainyard("show network good.yaml --set model=t5-base").out;
+  CHECK(of_scenario == t5);
   CHECK(shell.trainyard("show network vit-b-16").out.find("block 0 … block 11  197 x 768") != std::string::npos);
   const std::string experts = shell.trainyard("run good.yaml --set model=qwen3-30b-a3b").out;
   CHECK(experts.find("6 FLOP an active parameter and token") != std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -292,10 +293,23 @@ Node entry_reference(const Catalog& catalog, const std::string& kind, const std:
   return reference;
 }
 
+/// The entry, or the network of a scenario if `begin` is the file of one, with overrides of the entry or of the scenario.
+Node shown_entry(const Catalog& catalog, const std::string& kind, const std::string& begin,
+                 const Overrides& overrides) {
+  if (kind == "network" && (begin.ends_with(".yaml") || begin.ends_with(".yml")) &&
+      std::filesystem::is_regular_file(begin)) {
+    Node scenario = read_scenario_document(begin);
+    for (const auto& [path, value] : overrides) set_field(scenario, path, value);
+    if (const Node* model = scenario.find("model")) return model_document(*model, catalog);
+  }
+  return catalog.resolve(kind, entry_reference(catalog, kind, begin, overrides));
+}
+
 View entry_view(const std::string& kind, const std::string& begin, const Overrides& overrides) {
   const Catalog catalog;
-  const Node entry = catalog.resolve(kind, entry_reference(catalog, kind, begin, overrides));
-  const std::string full_name = entry.find("name")->scalar;
+  const Node entry = shown_entry(catalog, kind, begin, overrides);
+  const Node* name = entry.find("name");
+  const std::string full_name = name ? name->scalar : std::filesystem::path(begin).stem().string();
   if (kind == "network") {
     const NetworkEntry network = read_network_entry(entry);
     const Sources sources = network_sources(network, entry);
@@ -364,7 +378,9 @@ int show_verb(const std::vector<std::string>& words) {
   std::vector<std::string> sets;
   Choice choice;
   arguments.positional("SCENARIO|KIND", what, fmt::format("scenario file; or {}", fmt::join(entry_kinds(), ", ")));
-  arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name is enough)",
+  arguments.positional("NAME", name,
+                       "entry of the catalog, after its kind (the beginning of its name is enough), or for a network "
+                       "the file of a scenario",
                        false);
   arguments.flag("--schedule", choice.schedule, "show the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N",

@@ -133,7 +133,7 @@ void stated_kernel(LayerBuilder& b, const TransformerLayout& l, const ListedOper
                ? fallback
                : size_value(found->second, sizes, op.place, std::string("model.layers: kernel: ") + key) / ranks;
   };
-  const double moved = size("moved", 0), flops = size("flops", 0), kept = size("kept", 0);
+  const double moved = size("moved", 0), flops = size("flops", 0), kept_elements = size("kept", 0);
   const double parameters = size("parameters", 0);
   const Bytes weights = l.size() * parameters;
   const auto kernel = [&](const char* pass, double row_elements, double row_flops) {
@@ -145,7 +145,7 @@ void stated_kernel(LayerBuilder& b, const TransformerLayout& l, const ListedOper
   kernels.backward.push_back(
       {kernel(".backward", size("backward_moved", 2 * moved), size("backward_flops", 2 * flops)), {}});
   if (parameters > 0) kernels.backward.back().gradients_ready = {b.parameter(op.name + ".weight", parameters)};
-  if (kept > 0) kernels.saved_tensors = {{op.name + ".kept", b.row_bytes(kept)}};
+  if (kept_elements > 0) kernels.saved_tensors = {{op.name + ".kept", b.row_bytes(kept_elements)}};
   kernels.forward_live = b.row_bytes(moved);
   kernels.backward_live = b.row_bytes(2 * moved);
   b.add(std::move(kernels));

@@ -23,8 +23,9 @@ fs::path config_path(const Place& place, const std::string& file) {
   return fs::exists(in_catalog, ignored) ? in_catalog : direct;
 }
 
-/// Returns the map of the network's own fields: from a config file, from the catalog, or in place.
-Node find_model(const Node& node, const Catalog& catalog) {
+}  // namespace
+
+Node model_document(const Node& node, const Catalog& catalog) {
   if (const Node* config = node.find("config")) {
     Fields fields(node, "model");
     const std::string file = fields.text("config");
@@ -53,6 +54,8 @@ Node find_model(const Node& node, const Catalog& catalog) {
   if (!node.find("base") && (node.find("cnn") || node.find("mlp"))) return node;  // given in place
   return catalog.resolve("network", node);
 }
+
+namespace {
 
 /// Returns the key of the plan for the part that a ShardingError names.
 std::string key_of_part(const std::string& part) {
@@ -151,7 +154,7 @@ void widen_blocks(Network& network, Network wide, const ModelChoice& model) {
 
 LayerCount layer_count(const Node& model, const Catalog& catalog) {
   LayerCount layers;
-  const Node entry = find_model(model, catalog);
+  const Node entry = model_document(model, catalog);
   const NetworkEntry network = read_network_entry(entry);
   if (!network.transformer()) return layers;
   layers.count = network.transformer()->num_hidden_layers;
@@ -164,14 +167,14 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
 
 std::int64_t tensor_room_of(const Node& model, const Catalog& catalog) {
   try {
-    return tensor_room(read_network_entry(find_model(model, catalog)));
+    return tensor_room(read_network_entry(model_document(model, catalog)));
   } catch (const UserError&) {
     return 0;  // the error about the model comes later
   }
 }
 
 std::optional<std::int64_t> most_positions(const Node& model, const Catalog& catalog) {
-  const NetworkEntry network = read_network_entry(find_model(model, catalog));
+  const NetworkEntry network = read_network_entry(model_document(model, catalog));
   if (!network.transformer()) return std::nullopt;
   return network.transformer()->max_position_embeddings;
 }
@@ -179,7 +182,7 @@ std::optional<std::int64_t> most_positions(const Node& model, const Catalog& cat
 ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions,
                        const NetworkEntry* entry) {
   ModelChoice model;
-  model.entry = entry ? *entry : read_network_entry(find_model(node, catalog));
+  model.entry = entry ? *entry : read_network_entry(model_document(node, catalog));
   static_cast<Fusions&>(model.options) = fusions;
   model.options.flash_attention = plan.boolean(
       {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: the stack's."},

@@ -36,6 +36,9 @@ struct ModelChoice {
 ModelChoice read_model(const Node& model, const Catalog&, Fields& plan, const Fusions&,
                        const NetworkEntry* entry = nullptr);
 
+/// Returns the map of the fields of a `model`: from a config file, from the catalog, or in place. Throws UserError.
+Node model_document(const Node& model, const Catalog&);
+
 /// Makes the whole network for a micro-batch. Throws UserError with the place for lengths and shards that the network
 /// cannot have.
 Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision);
