@@ -70,6 +70,7 @@ struct Cost {
   Seconds launched = {};    ///< 0: the launch does not delay the end
   Seconds host = {};        ///< time until the host launches the next operation
   bool host_waits = false;  ///< the host launches the operation only after everything that it depends on has ended
+  Seconds tail = {};        ///< time at the end of `launched` for which the host has launched all that is executed
 };
 
 struct GroupFlow;

@@ -223,7 +223,7 @@ void Streams::begin_work(StreamState& s) {
   Cost cost;
   if (op.kind != Kind::mark) cost = context_.machine.price(op.work, s.actor);
   s.remaining = launch(s, cost);
-  announce_start(s, Seconds{s.remaining} - cost.duration);
+  announce_start(s, Seconds{s.remaining} - cost.duration, cost.tail);
   interference_.change_active(s.actor, op.kind, +1);
   if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));
   if (s.remaining == 0) return finish(s, Outcome::done);
@@ -233,13 +233,14 @@ void Streams::begin_work(StreamState& s) {
   s.since = context_.now;
 }
 
-void Streams::announce_start(StreamState& s, Seconds host_wait) {
+void Streams::announce_start(StreamState& s, Seconds host_wait, Seconds tail) {
   s.began = true;
   const std::vector<Observer*>& observers = context_.observers.operation_observers();
   if (observers.empty()) return;
   OpRun run = run_of(s, s.started);
   run.launch = table_.actor_of(s).launch;
   run.launch.wait = host_wait;
+  run.launch.tail = tail;
   for (Observer* o : observers) o->started(run);
 }
 

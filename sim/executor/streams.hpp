@@ -51,7 +51,7 @@ class Streams {
   }
   /// Begins work of the actor alone.
   void begin_work(StreamState&);
-  void announce_start(StreamState&, Seconds host_wait = {});
+  void announce_start(StreamState&, Seconds host_wait = {}, Seconds tail = {});
   void finish(StreamState&, Outcome);
   OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
 

@@ -127,6 +127,7 @@ void PathSums::started(const OpRun& run) {
   if (since > 0 && since == run.started.value) shares_.copy(chain.sums, pauses_[run.op->actor].sums);
   if (!(run.launch.wait.value > 0)) return;
   chain.launched_for = run.started.value - since;
+  chain.tail = run.launch.tail.value;
   if (since > 0)
     shares_.copy(pauses_[run.op->actor].sums, chain.sums);
   else
@@ -230,7 +231,10 @@ void PathSums::finished(const OpRun& run) {
     const SeriesTimes& times = *run.interval->times;
     shares_.add(sums_of(times, record.actor)[static_cast<std::size_t>(times.last + 1)], chain.sums);
   } else if (chain.launched_for >= 0) {
-    naming_.name(record, record.started - chain.launched_for, record.ended, kHostLaunch, {shares_, chain.sums});
+    const double alone = std::max(record.started, record.ended - chain.tail);
+    naming_.name(record, record.started - chain.launched_for, alone, kHostLaunch, {shares_, chain.sums});
+    record.started = alone;
+    add_pieces(record, {}, chain.sums);
   } else {
     const auto legs = legs_.find(run.id);
     add_pieces(record, legs == legs_.end() ? std::span<const LegRecord>() : legs->second, chain.sums);

@@ -87,7 +87,12 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
   while (current != 0) {
     const OpRecord& r = records[current - 1];
     if (r.launch.wait.value > 0) {
-      path.push_back({current, r.launch.since.value, r.ended, kHostLaunch});
+      OpRecord tail = r;
+      tail.started = std::max(r.started, r.ended - r.launch.tail.value);
+      for_each_piece(tail, {}, links, [&](double begin, double end, std::string_view resource) {
+        path.push_back({current, begin, end, std::string(resource)});
+      });
+      path.push_back({current, r.launch.since.value, tail.started, kHostLaunch});
       current = r.launch.cause;
       continue;
     }

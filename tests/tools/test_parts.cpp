@@ -397,6 +397,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the critical path of joined kernels has the resources of the path of single ones", "[breakdown]") {
+  // A step of so many operations joins the kernels of a pass, unless its path is recorded piece by piece. The host is late
+  // for the first kernel of a pass that follows a message.
+  const Scenario s = read_scenario_text(
+      "cluster: {nodes: [{count: 1, node: dgx-b200}, {count: 1, node: dgx-h100}], fabric: nonblocking}\n"
+      "model: llama-3-8b\nsoftware: megatron-core\nplan: {strategy: megatron, global_batch_size: 512, micro_batch_size: "
+      "1, "
+      "seq_length: 4096, precision: bf16, pipeline_parallel: 8, data_parallel: {size: 2, zero_stage: 1}}\n",
+      "joined.yaml");
+  const Result joined = simulate(s), single = simulate(s, {.path_pieces = true});
+  REQUIRE(joined.step_time.value == Approx(single.step_time.value).epsilon(1e-9));
+  for (const auto& [resource, seconds] : single.critical_path) {
+    const auto found = joined.critical_path.find(resource);
+    CAPTURE(resource, seconds);
+    CHECK((found == joined.critical_path.end() ? 0 : found->second) ==
+          Approx(seconds).margin(0.02 * single.step_time.value));
+  }
+}
+
 TEST_CASE("a forward pass has no layers of a backward pass", "[layers]") {
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/gpt2-one-a100.yaml";
   const Scenario s = read_scenario(file, {{"plan.mode", "inference"}, {"plan.optimizer", "null"}});

@@ -106,7 +106,8 @@ void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {
   fused_costs_.clear();
 }
 
-/// Cost of a run of kernels. Each begins when the previous one has ended and it has been launched. CUDA graphs are
+/// Cost of a run of kernels. Each begins when the previous one has ended and it has been launched. If the host is late,
+/// the run waits for the last kernel for which the GPU waits; those after it are the run's tail. CUDA graphs are
 /// launched at once. The cost is cached for each type of node.
 Cost ClusterMachine::fused_cost(const NodeType& type, std::size_t run) const {
   std::vector<Cost>& run_costs = fused_costs_[&type];
@@ -119,7 +120,11 @@ Cost ClusterMachine::fused_cost(const NodeType& type, std::size_t run) const {
     const bool in_graph = stack_.host.cuda_graphs && cost.host.value > 0;
     const Seconds launched = in_graph ? Seconds{0} : cost.host + kernel.launched;
     cost.duration += kernel.duration;
-    if (kernel.host.value > 0) cost.launched = std::max(cost.launched + kernel.duration, launched);
+    if (kernel.host.value > 0) {
+      const bool is_late = launched > cost.launched + kernel.duration;  // the GPU waits for this kernel's launch
+      cost.tail = is_late ? Seconds{0} : cost.tail + kernel.duration;
+      cost.launched = is_late ? launched : cost.launched + kernel.duration;
+    }
     if (!in_graph) cost.host += kernel.host;
   }
   return cost;

@@ -79,7 +79,7 @@ Cost StragglerMachine::price(const Work& work, Actor actor) const {
   Cost cost = base_.price(work, actor);
   if (actor >= actors_) return cost;
   const double slower = factor(actor, work.sample);
-  for (Seconds* part : {&cost.duration, &cost.launched, &cost.host}) *part = *part * slower;
+  for (Seconds* part : {&cost.duration, &cost.launched, &cost.tail, &cost.host}) *part = *part * slower;
   return cost;
 }
 
