@@ -202,7 +202,8 @@ OpId Streams::cause(const StreamState& waiting) const {
 
 void Streams::announce_post(StreamState& s) {
   s.cause = cause(s);
-  for (Observer* o : context_.observers.operation_observers()) o->posted(run_of(s, context_.now));
+  const OpRun run = run_of(s, context_.now);
+  for (Observer* o : context_.observers.operation_observers()) o->posted(run);
 }
 
 /// Returns the time until work that begins now ends.

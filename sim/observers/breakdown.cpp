@@ -75,7 +75,7 @@ void Breakdown::change(std::uint16_t (&numbers)[kGroups], std::uint32_t& bits, G
 
 Breakdown::State& Breakdown::state_at(Actor actor, Seconds now) {
   State& s = actors_.grown(actor);
-  book(s, std::max(now.value, s.since));  // the parts of an interrupted interval began before
+  if (now.value > s.since) book(s, now.value);  // the parts of an interrupted interval began before
   return s;
 }
 
