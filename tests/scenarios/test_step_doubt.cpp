@@ -10,6 +10,7 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/answer.hpp"
@@ -182,6 +183,33 @@ TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "
     CHECK_FALSE(no_doubt_reason(ideal).empty());
     CHECK(explain_doubt(ideal, answer(ideal).result).parts.empty());
   }
+}
+
+TEST_CASE("the interval takes in what the answer says about an estimate", "[coverage]") {
+  // One replica's draws stand for all, and ranks that gather parameters ahead of use count as one.
+  const Scenario s = llama({{"faults", "{stragglers: {kind: lognormal, sigma: 0.1}}"}});
+  const Plan planned = plan(s);
+  const Result estimate = simulate(s, planned, {.draws = DrawSharing::one_replica});
+  REQUIRE_THAT(estimate.shared_draws, Catch::Contains("the step may be"));
+  Result exact = estimate;
+  exact.estimate_error = 0;
+  REQUIRE(estimate.estimate_error >= 0.05);
+  const auto deviation = [&s](const Result& r) {
+    return std::log(DoubtModel::shipped().range(step_doubt(s, r), kLikely).high);
+  };
+  CHECK(deviation(estimate) == Approx(std::hypot(deviation(exact), std::log1p(estimate.estimate_error))));
+  const DoubtAnswer doubt = explain_doubt(s, estimate), without = explain_doubt(s, exact);
+  REQUIRE(doubt.parts.size() == without.parts.size() + 1);
+  double squares = 0;
+  for (const DoubtPart& part : doubt.parts) squares += std::pow(std::asinh(part.width_alone), 2);
+  CHECK(std::sqrt(squares) == Approx(deviation(estimate)));
+  for (const DoubtPart& part : doubt.parts)
+    CHECK(std::asinh(part.width_without) ==
+          Approx(std::sqrt(squares - std::pow(std::asinh(part.width_alone), 2))).margin(1e-9));
+  const auto fold = std::ranges::find_if(
+      doubt.parts, [](const DoubtPart& part) { return part.narrows.find("--fold off") != std::string::npos; });
+  REQUIRE(fold != doubt.parts.end());
+  CHECK(fold->width_without == Approx(std::sinh(deviation(exact))));
 }
 
 TEST_CASE("80 % intervals hold the measured collectives of systems left out of the fit, and inner intervals fewer",

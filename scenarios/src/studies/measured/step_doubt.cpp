@@ -309,6 +309,9 @@ StepDoubt step_doubt(const Scenario& s, const Result& r) {
     if (s.ranks() > 2 * anchor.devices)
       doubt.spread = std::hypot(doubt.spread, DoubtModel::shipped().spread_of("scale"));
   }
+  // The error that the answer states for an estimate counts as one more doubt, whose 80 % interval is that wide.
+  const double likely = std::log(DoubtModel::shipped().range({1}, kLikely).high);
+  doubt.spread = std::hypot(doubt.spread, std::log1p(r.estimate_error) / likely);
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);
   return doubt;
 }
@@ -326,6 +329,20 @@ const DoubtPart* DoubtAnswer::narrows_most() const {
   return most;
 }
 
+namespace {
+
+/// Adds the doubt of a step that not every rank's own simulation gives. `deviation`: ln of the upper end of its interval.
+void add_estimate(DoubtAnswer& a, double deviation) {
+  const double half_width = (a.interval->back() - a.interval->front()) / 2 / a.step_time;
+  const double without = std::sqrt(std::max(0.0, std::pow(std::asinh(half_width), 2) - deviation * deviation));
+  for (DoubtPart& part : a.parts) part.width_without = std::sinh(std::hypot(std::asinh(part.width_without), deviation));
+  a.parts.push_back({"the step is an estimate, since not every rank is simulated as it is (fold)",
+                     "simulate every rank by itself: run --fold off", std::sinh(deviation), std::sinh(without)});
+  sort_stably(a.parts, [](const auto& x, const auto& y) { return x.width_alone > y.width_alone; });
+}
+
+}  // namespace
+
 DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   const std::string step = s.post_training ? r.scenario + ", an optimizer step of its training half" : r.scenario;
   DoubtAnswer a{
@@ -339,6 +356,7 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   } else {
     a.parts = DoubtModel::shipped().parts(profile_of(s, r), whole_experience());
   }
+  if (r.estimate_error > 0) add_estimate(a, std::log1p(r.estimate_error));
   return a;
 }
 
