@@ -177,6 +177,11 @@ std::string percent(double share, int decimals) {
   const std::string text = fmt::format("{:.{}f} %", share * 100, decimals);
   return text.starts_with('-') && text.find_first_of("123456789") == std::string::npos ? text.substr(1) : text;
 }
+std::string exact_percent(double share) { return fmt::format("{:.6g} %", share * 100); }
+std::string percent_short_of(double share, double limit) {
+  if (share >= limit || std::round(share * 100) / 100 < limit) return percent(share, 0);
+  return percent(std::floor(share * 1000 + 1e-9) / 1000);
+}
 std::string signed_percent(double share, int decimals) {
   const std::string text = percent(share, decimals);
   const bool nothing = text.find_first_of("123456789") == std::string::npos;

@@ -103,6 +103,11 @@ std::string show(Hertz);
 std::string show(Watts);
 /// A share as a percentage, "27.1 %". A share that rounds to zero has no sign.
 std::string percent(double share, int decimals = 1);
+/// A share in per cent with the digits that it has, at most six: "95 %", "92.5 %".
+std::string exact_percent(double share);
+/// A share in whole per cent. If it is below `limit` but rounding would reach it, its tenths are cut, not rounded: 0.9496
+/// is "94.9 %" for a limit of 0.95.
+std::string percent_short_of(double share, double limit);
 /// Returns a share in per cent with an explicit sign in both directions: "+2.3 %", but "0.0 %".
 std::string signed_percent(double share, int decimals = 1);
 /// A whole number with all digits, in groups of three: "1,234,567".

@@ -240,7 +240,9 @@ TEST_CASE("every column of a sweep is a field of the answer", "[answer][sweep]")
     CHECK(answer.contains(path));
   }
   const Reference sweep = reference_of(json_references().find("sweep", {}).rows());
-  CHECK(sweep.at("points[].memory_peak_bytes").type == "bytes");
+  for (const char* name : {"memory_peak_bytes", "memory_low_bytes", "memory_high_bytes"})
+    CHECK(sweep.at(std::string("points[].") + name).type == "bytes");
+  CHECK(sweep.at("points[].step_time_low_s").type == "s");
 }
 
 }  // namespace scenarios_test_result_fields

@@ -11,6 +11,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "tests/scenarios/sized_rows.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_size_decision {
 
@@ -194,6 +195,18 @@ TEST_CASE("a missed deadline is named with the probability to meet it, if one is
   CHECK_THAT(answer.why_none,
              Catch::Matchers::Contains(fmt::format("takes 26.4 days, in time with a probability of {}, not of 95 %",
                                                    percent(*answer.nearest->on_time, 0))));
+  // A probability just below the requested one is not rounded up to it.
+  const StepRange range = DoubtModel::shipped().range(answer.rows.front().doubt, 2 * 0.9496 - 1);
+  answer.days = answer.rows.front().days() * range.high;
+  answer.cheapest = answer.nearest = std::nullopt;
+  judge_sizes(answer, prices);
+  REQUIRE(answer.nearest);
+  CHECK(*answer.nearest->on_time == Approx(0.9496).margin(1e-6));
+  CHECK_THAT(answer.why_none, Catch::Matchers::Contains("in time with a probability of 94.9 %, not of 95 %"));
+  const std::string screen = size_screen(answer);
+  CHECK_THAT(screen, Catch::Matchers::Contains("94.9 %"));
+  CHECK_THAT(screen, Catch::Matchers::Contains("with a probability of 95 %"));
+  CHECK_THAT(screen.substr(screen.rfind("meets  ")), !Catch::Matchers::Contains("95 %"));
 }
 
 TEST_CASE("two sizes whose costs differ less than their doubt are called equal", "[size]") {

@@ -109,19 +109,25 @@ TEST_CASE("a sweep gives the results of single runs in order, and errors as rows
     CHECK(figure(points[i], "step_time_s") == single.step_time.value);
     CHECK(figure(points[i], "mfu") == single.mfu);
     CHECK(figure(points[i], "memory_peak_bytes") == single.memory.peak.value);
+    CHECK(figure(points[i], "memory_device_bytes") == single.memory.device.value);
+    CHECK(figure(points[i], "memory_low_bytes") == single.memory_interval.front());
+    CHECK(figure(points[i], "memory_high_bytes") == single.memory_interval.back());
+    CHECK(figure(points[i], "fits_in_words") == single.fits_in_words());
+    CHECK(figure(points[i], "out_of_memory_probability") == single.risk);
     CHECK(figure(points[i], "bottleneck") == single.bottleneck);
   }
   const std::string csv = sweep_csv(sweep, points);
   CHECK(sweep_csv(sweep, run_sweep(sweep)) == csv);
   const std::vector<std::string> lines = lines_of(csv);
   REQUIRE(lines.size() == 7);
-  CHECK(
-      lines[0] ==
-      "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
-      "per_gpu,mfu,mfu_with_attention,"
-      "memory_peak_bytes,fits,bottleneck,exposed_communication_s,gpus,step_energy_J,tokens_per_J,samples_per_J,error");
+  CHECK(lines[0] ==
+        "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
+        "per_gpu,mfu,mfu_with_attention,"
+        "memory_peak_bytes,memory_device_bytes,memory_low_bytes,memory_high_bytes,fits,fits_in_words,"
+        "out_of_memory_probability,bottleneck,exposed_communication_s,gpus,step_energy_J,tokens_per_J,samples_per_J,"
+        "error");
   CHECK(lines[1].starts_with("8,ring," + exact(figure(points[0], "step_time_s").get<double>()) + ","));
-  CHECK(lines[3].starts_with("9,ring,,,,,,,,,,,"));
+  CHECK(lines[3].starts_with("9,ring,,,,,,,,,,,,,,,,"));
   const nlohmann::ordered_json json = sweep_json(sweep, points);
   CHECK(json["points"][5]["set"]["plan.global_batch_size"] == "16");
   CHECK(json["points"][5]["step_time_s"] == figure(points[5], "step_time_s"));
@@ -137,7 +143,7 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   result.step_time.value = 0.1;
   result.mfu = 1e-300;
   point.figures = column_figures(result);
-  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,true,HCA,0,0,");
+  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,0,true,yes,0,HCA,0,0,");
 }
 
 TEST_CASE("columns of a sweep come in the order in which the points have them first", "[sweep]") {

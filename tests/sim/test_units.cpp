@@ -63,6 +63,13 @@ TEST_CASE("quantities are shown with three digits and a fitting prefix", "[units
   CHECK(percent(-0.004, 0) == "0 %");
   CHECK(percent(-0.0006) == "-0.1 %");
   CHECK(signed_percent(-0.0004) == "0.0 %");
+  CHECK(percent_short_of(0.9496, 0.95) == "94.9 %");
+  CHECK(percent_short_of(0.949, 0.95) == "94.9 %");
+  CHECK(percent_short_of(0.944, 0.95) == "94 %");
+  CHECK(percent_short_of(0.9501, 0.95) == "95 %");
+  CHECK(percent_short_of(0.9239, 0.924) == "92 %");
+  CHECK(exact_percent(0.95) == "95 %");
+  CHECK(exact_percent(0.925) == "92.5 %");
   CHECK(signed_percent(0.0004) == "0.0 %");
   CHECK(signed_percent(0.023) == "+2.3 %");
   CHECK(signed_percent(-0.023) == "-2.3 %");

@@ -68,8 +68,8 @@ std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) :
 
 std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
 
-std::string probability_text(double probability) {
-  return probability > 0.995 ? "> 99 %" : probability < 0.005 ? "< 1 %" : fmt::format("{:.0f} %", probability * 100);
+std::string probability_text(double probability, double limit) {
+  return probability > 0.995 ? "> 99 %" : probability < 0.005 ? "< 1 %" : percent_short_of(probability, limit);
 }
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
 

@@ -38,8 +38,9 @@ std::string joules(double);
 std::string amount(double);
 /// Increasing numbers with ranges: "0-3, 8".
 std::string number_ranges(const std::vector<int>&, const char* separator = ", ");
-/// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %".
-std::string probability_text(double);
+/// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %". `limit`: a value that the text reaches only if the
+/// probability does; 0: none.
+std::string probability_text(double, double limit = 0);
 /// The name of the network: "gpt2-xl". If the scenario changes a network: "gpt2-xl (changed: 1.2 billion parameters)".
 std::string network_in_words(const Scenario&);
 /// "step       ": where a line of the one-screen answer begins.

@@ -167,7 +167,7 @@ std::string choice_table(const SizeAnswer& a) {
     if (!is_safe_risk(c.risk)) last += fmt::format("{}at risk, {}", last.empty() ? "" : "; ", probability_text(c.risk));
     table.rows.push_back({c.decision ? "*" : "", c.terms, cluster_cell(a, c), days_cell(c.days),
                           c.likely_days ? range_cell(c.likely_days->front(), c.likely_days->back()) : "-",
-                          c.on_time ? probability_text(*c.on_time) : "-",
+                          c.on_time ? probability_text(*c.on_time, a.confidence) : "-",
                           c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-", size_money(c.money),
                           c.terms == "purchase" ? size_money(c.purchase) : "-", last});
   }
@@ -295,8 +295,8 @@ std::string missed_words(const SizeRow& row, const SizeOptions& options) {
   if (options.days > 0 && row.end_days > options.days)
     words.push_back(fmt::format("{} of {:.4g} days: late", days_cell(row.end_days), options.days));
   else if (row.on_time && *row.on_time < options.confidence)
-    words.push_back(fmt::format("in time with a probability of {}, not of {}: late", percent(*row.on_time, 0),
-                                percent(options.confidence, 0)));
+    words.push_back(fmt::format("in time with a probability of {}, not of {}: late",
+                                probability_text(*row.on_time, options.confidence), exact_percent(options.confidence)));
   if (options.budget > 0 && row.cost > options.budget)
     words.push_back(fmt::format("{} of {}: over the budget", size_money(row.cost), size_money(options.budget)));
   return words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; "));
@@ -346,10 +346,9 @@ std::string live_size_table(const SizeAnswer& a, std::size_t width) {
 }
 
 std::string size_screen(const SizeAnswer& a) {
-  std::string text =
-      fmt::format("{}: in {:.4g} day{}{}{}\n", a.scenario, a.days, a.days == 1 ? "" : "s",
-                  a.confidence > 0 ? fmt::format(" with a probability of {}", percent(a.confidence, 0)) : "",
-                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  std::string text = fmt::format("{}: in {:.4g} day{}{}{}\n", a.scenario, a.days, a.days == 1 ? "" : "s",
+                                 a.confidence > 0 ? " with a probability of " + exact_percent(a.confidence) : "",
+                                 a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
   if (a.purchase) text.insert(text.size() - 1, ", bought");
   if (!a.unfinished.empty())
     text += broken_lines(report_label("unfinished") + a.unfinished + "; this is what was found\n");
@@ -399,7 +398,7 @@ std::string size_screen(const SizeAnswer& a) {
         {!r.meets   ? "no"
          : r.pareto ? "best"
                     : "yes",
-         where, counted(r.gpus), days_cell(r.end_days), r.on_time ? probability_text(*r.on_time) : "-",
+         where, counted(r.gpus), days_cell(r.end_days), r.on_time ? probability_text(*r.on_time, a.confidence) : "-",
          fmt::format("{:.1f} %", r.paid_goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
          size_money(r.paid_gpu_hours), r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
          !a.currency.empty() ? size_money(r.cost) : "-", (has_terms ? r.terms + ": " : "") + in_words(r)});

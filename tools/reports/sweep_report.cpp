@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/units.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {
@@ -37,7 +39,9 @@ const std::vector<MainResult>& main_results() {
       {"samples/s", "samples_per_s", plain, true},
       {"MFU", "mfu", share, true},
       {"memory", "memory_peak_bytes", [](const ordered_json& v) { return show(Bytes{v.get<double>()}); }, true},
-      {"fits", "fits", [](const ordered_json& v) { return std::string(v.get<bool>() ? "yes" : "no"); }, true},
+      {"fits", "fits_in_words", [](const ordered_json& v) { return v.get<std::string>(); }, true},
+      {"out of memory", "out_of_memory_probability",
+       [](const ordered_json& v) { return probability_text(v.get<double>(), kSafeRisk); }, true},
       {"bottleneck", "bottleneck", [](const ordered_json& v) { return v.get<std::string>(); }, true},
       {"goodput", "goodput", share},
       {"training", "training_days", [](const ordered_json& v) { return number(v.get<double>()) + " days"; }},
@@ -106,9 +110,11 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
     std::set<ordered_json> values;
     for (const ordered_json& row : rows)
       if (row.contains(result.column)) values.insert(row[result.column]);
-    // Two columns are left out if all rows have the same value.
+    // Some columns are left out if all rows have the same value, and the risk if every row fits.
     const std::string column = result.column;
-    const bool dull = column == "gpus" || (column == "fits" && values == std::set<ordered_json>{true});
+    if (column == "out_of_memory_probability")
+      return std::ranges::all_of(values, [](const ordered_json& v) { return is_safe_risk(v.get<double>()); });
+    const bool dull = column == "gpus" || (column == "fits_in_words" && values == std::set<ordered_json>{"yes"});
     return values.empty() || (dull && values.size() < 2);
   });
 

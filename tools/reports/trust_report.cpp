@@ -211,7 +211,7 @@ std::string doubt_screen(const DoubtAnswer& a) {
   for (const NarrowingMeasurement& m : a.measurements)
     measurements.push_back(fmt::format("{}: ±{}", m.words, percent(m.half_width)));
   return text + (measurements.empty() ? "two more measured steps would not narrow it (trainyard anchor)\n"
-                                      : wrapped("narrowed by trainyard anchor with ", measurements, "; or"));
+                                      : wrapped("narrowed by ", measurements, "; or"));
 }
 
 std::string source_table(const Sources& sources) {

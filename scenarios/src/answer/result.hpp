@@ -198,6 +198,8 @@ struct Result {
   std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   std::string shared_draws;  ///< which ranks share drawn slow-downs; empty: each rank has its own, or nothing is drawn
   std::string full_pods;     ///< which pod counts as full, and the error; empty: every pod is simulated as it is
+  /// Largest relative error of the step time that `shared_draws` or `full_pods` states; 0: none is stated.
+  double estimate_error = 0;
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;

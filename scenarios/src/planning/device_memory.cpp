@@ -3,12 +3,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/fitted/measured_table.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "models/software/training_memory.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr double kEightyPercent = 1.2816;  // 80 % of normal values lie within this many standard deviations of the mean
+/// Returns the number of standard deviations from the mean within which normal values lie with this probability.
+double deviations(double probability) {
+  double low = 0, high = 10;
+  while (high - low > 1e-12) {
+    const double middle = (low + high) / 2;
+    (std::erf(middle / std::sqrt(2.0)) < probability ? low : high) = middle;
+  }
+  return low;
+}
 
 /// Returns the number of communicators in which a rank takes part. DeepSpeed makes one of all ranks, one of a replica,
 /// a second group of tensor ranks, and three for a pipeline: the stages, a stage and its neighbour, the tied embedding.
@@ -72,14 +82,34 @@ DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std:
 
 }  // namespace
 
-double DeviceMemory::risk() const {
+const MemoryDoubt& MemoryDoubt::shipped() {
+  static const MemoryDoubt doubt = [] {
+    MeasuredTable table(shipped_file("scenarios/measured/tables/memory_doubt.csv"), {"what", "value"});
+    MemoryDoubt result;
+    while (table.next()) {
+      const auto term = std::ranges::find(kTerms, table.text("what"));
+      if (term == kTerms.end()) table.refuse("no term of this name", "what");
+      result.spreads[static_cast<std::size_t>(term - kTerms.begin())] = table.positive("value");
+    }
+    return result;
+  }();
+  return doubt;
+}
+
+double MemoryDoubt::spread(bool reserve_measured, bool outside) const {
+  return std::hypot(spreads[0], reserve_measured ? 0 : spreads[1], outside ? spreads[2] : 0);
+}
+
+bool has_measured_reserve(const SoftwareStack& stack) { return stack.reserved_memory > 1 || stack.deepspeed_memory; }
+
+double memory_risk(Bytes needed, Bytes usable, double spread) {
   if (usable.value <= 0) return 1;
-  const double risk = 0.5 * std::erfc(-std::log(needed / usable) / kMemoryDoubt / std::sqrt(2.0));
+  const double risk = 0.5 * std::erfc(-std::log(needed / usable) / spread / std::sqrt(2.0));
   return std::round(risk * 1e4) / 1e4;
 }
 
-std::pair<Bytes, Bytes> DeviceMemory::interval() const {
-  const double factor = std::exp(kEightyPercent * kMemoryDoubt);
+std::pair<Bytes, Bytes> DeviceMemory::interval(double probability) const {
+  const double factor = std::exp(deviations(probability) * spread);
   return {device * (1 / factor), device * factor};
 }
 
@@ -97,6 +127,7 @@ DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::siz
         terms.copies_in_backward ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;
   }
   memory.device = memory.reserved + outside;
+  memory.spread = MemoryDoubt::shipped().spread(has_measured_reserve(s.software), true);
   return memory;
 }
 

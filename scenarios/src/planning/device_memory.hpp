@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -12,27 +13,41 @@ namespace trainyard {
 /// unverified for other GPUs.
 inline constexpr Bytes kCudaContext{1573.0 * 1024 * 1024};
 
-/// Standard deviation of ln(measured / predicted memory): the root mean square over the families that `trainyard
-/// validate memory` compares (see `memory_spread`). That command prints it, and a test compares it with this figure.
-inline constexpr double kMemoryDoubt = 0.06;
+/// The doubt of a memory: ln(measured / predicted) is normal, and its variance is the sum of the squares of the terms
+/// that apply. The terms are fitted to measured runs (see `fit_memory_doubt`).
+struct MemoryDoubt {
+  static constexpr std::array<const char*, 3> kTerms{"any", "unmeasured reserve", "outside"};
+  std::array<double, kTerms.size()> spreads{};  ///< standard deviation of each term
+
+  /// Reads scenarios/measured/tables/memory_doubt.csv, once.
+  static const MemoryDoubt& shipped();
+  /// Returns the standard deviation. `reserve_measured`: see `has_measured_reserve`. `outside`: the memory includes what
+  /// allocator and libraries add to what the step allocates.
+  double spread(bool reserve_measured, bool outside) const;
+};
+/// Returns true if the stack states what its allocator holds besides what the step allocates, as stacks do whose memory
+/// somebody measured.
+bool has_measured_reserve(const SoftwareStack&);
+/// Probability that a rank runs out of memory whose needed memory has this log-normal spread. Rounded to a
+/// ten-thousandth, since nobody measured such rare events.
+double memory_risk(Bytes needed, Bytes usable, double spread);
 
 /// Memory of a rank on its device: what the step allocates, and what the framework and the libraries add. `reserved`
 /// includes `allocated`, and `device` includes `reserved`.
 struct DeviceMemory {
-  Bytes allocated;  ///< the peak of what the step allocates
-  Bytes reserved;   ///< memory that the framework's allocator takes
-  Bytes device;     ///< `reserved` with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
-  Bytes needed;     ///< the part of `device` that the allocator cannot give back when memory is short
-  Bytes usable;     ///< memory that programs can have
+  Bytes allocated;    ///< the peak of what the step allocates
+  Bytes reserved;     ///< memory that the framework's allocator takes
+  Bytes device;       ///< `reserved` with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
+  Bytes needed;       ///< the part of `device` that the allocator cannot give back when memory is short
+  Bytes usable;       ///< memory that programs can have
+  double spread = 0;  ///< standard deviation of ln(measured / `device`) and of ln(measured / `needed`)
 
   bool fits() const { return needed <= usable; }
   /// Returns the needed share of the usable memory.
   double share() const { return usable.value > 0 ? needed / usable : HUGE_VAL; }
-  /// Probability that the rank runs out of memory: the needed memory has a log-normal spread of `kMemoryDoubt`.
-  /// Rounded to a ten-thousandth, since nobody measured such rare events.
-  double risk() const;
-  /// The interval in which `device` lies with a probability of 80 %.
-  std::pair<Bytes, Bytes> interval() const;
+  double risk() const { return memory_risk(needed, usable, spread); }
+  /// Returns the interval in which `device` lies with this probability (0 to 1, exclusive).
+  std::pair<Bytes, Bytes> interval(double probability = 0.8) const;
 };
 
 /// Returns the memory of a rank of a stage whose step allocates `peak` at most. `gpu`: its device.

@@ -348,8 +348,12 @@ Result result_of(const StepRun& run) {
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
   r.unfolded_reason = run.unfolded_reason;
-  if (run.full_pods) r.full_pods = run.full_pods->in_words();
+  if (run.full_pods) {
+    r.full_pods = run.full_pods->in_words();
+    r.estimate_error = run.full_pods->most_error();
+  }
   if (run.shared_draws) {
+    if (run.shared_draws->is_estimate()) r.estimate_error = run.shared_draws->most_error();
     const int warm = run.window.warm_steps();
     r.shared_draws = run.shared_draws->in_words();
     if (run.planned.search)

@@ -59,8 +59,8 @@ SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
 std::vector<SizeThreshold> decision_changes(const SizeAnswer&, const Prices&, const std::vector<SizeWay>& ways,
                                             const SizeWay& decision);
 
-/// Writes a probability: "more than 99 %".
-std::string chance_words(double probability);
+/// Writes a probability: "more than 99 %". `limit`: a value that the text reaches only if the probability does; 0: none.
+std::string chance_words(double probability, double limit = 0);
 /// States the verdict. `decision` null: no way meets all conditions, and the answer has the nearest row.
 SizeVerdict size_verdict(const SizeAnswer&, const std::vector<SizeWay>& ways, const SizeWay* decision);
 

@@ -49,8 +49,8 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   if (payment->wait > 0) text += fmt::format(" after a delivery of {:.1f} days", payment->wait);
   if (answer.confidence > 0)
     if (const std::optional<double> on_time = payment->on_time(answer))
-      text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time),
-                          percent(answer.confidence, 0));
+      text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time, answer.confidence),
+                          exact_percent(answer.confidence));
   for (const SizeSiteLimit& limit : answer.site_limits)
     if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);

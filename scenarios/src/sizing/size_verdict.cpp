@@ -111,22 +111,24 @@ std::string quantity_amount(const SizeAnswer& answer, const std::string& quantit
   return value < 0.1 ? days_words(value) : full_number(value) + (value == 1 ? " day" : " days");
 }
 
-std::string chance_words(double probability) {
+std::string chance_words(double probability, double limit) {
   constexpr double sure = 0.995, impossible = 0.005;
-  return probability > sure ? "more than 99 %" : probability < impossible ? "less than 1 %" : percent(probability, 0);
+  return probability > sure         ? "more than 99 %"
+         : probability < impossible ? "less than 1 %"
+                                    : percent_short_of(probability, limit);
 }
 
 namespace {
 
 /// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
-std::string time_words(const SizeChoice& c, double wait) {
+std::string time_words(const SizeChoice& c, double wait, double confidence) {
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
   std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
   if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait * of_day));
   if (c.likely_days)
     text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front() * of_day),
                         number_of_days(c.likely_days->back() * of_day), percent(kLikely, 0));
-  if (c.on_time) text += ", in time with a probability of " + chance_words(*c.on_time);
+  if (c.on_time) text += ", in time with a probability of " + chance_words(*c.on_time, confidence);
   if (c.power > 0) text += ", " + power_words(c.power) + " on average";
   if (!is_safe_risk(c.risk))
     text += fmt::format(", at risk: out of memory with a probability of {}", chance_words(c.risk));
@@ -191,7 +193,7 @@ class VerdictWriter {
   std::string decision_words() const {
     const SizeRow& row = *decision_->row;
     const std::string& terms = decision_->terms;
-    const std::string time = time_words(choice_of_way(answer_, *decision_), decision_->wait);
+    const std::string time = time_words(choice_of_way(answer_, *decision_), decision_->wait, answer_.confidence);
     const std::string network = row.network.empty() ? "" : " with the network " + row.network;
     if (terms.empty())
       return fmt::format("{}Take {}: {}, {}.", model_words(), nodes_in_words(row), time, cost_words(decision_->cost));
@@ -369,7 +371,7 @@ class VerdictWriter {
         (row.network.empty() ? "" : " with the network " + row.network) +
             (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
                                                                                              : " (" + row.terms + ")"),
-        cost, time_words(choice_of_way(answer_, payment), payment.wait));
+        cost, time_words(choice_of_way(answer_, payment), payment.wait, answer_.confidence));
   }
 
   std::string missing_words() const {

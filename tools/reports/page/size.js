@@ -32,7 +32,11 @@ function span([low, high]) {
   return `${digits(low * ofDay)} to ${digits(high * ofDay)}${unit}`;
 }
 /// A probability; nearly 1 is what no measurement can say.
-const chance = path => value(answer, path) > 0.995 ? '> 99 %' : figure(path, 'share');
+/// A chance below the requested one is cut to a hundredth, not rounded, so that it never seems to reach it.
+const chance = path => {
+  const v = value(answer, path), asked = answer.confidence || 0;
+  return v > 0.995 ? '> 99 %' : v < asked && Math.round(v * 1000) / 1000 >= asked ? `${(Math.floor(v * 1e4 + 1e-6) / 100).toFixed(2)} %` : figure(path, 'share');
+};
 
 function verdict() {
   const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.purchase ? 'buy' : 'spend'}`,

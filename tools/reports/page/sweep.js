@@ -7,12 +7,13 @@ const figures = [...new Set(good.flatMap(p => Object.keys(p).filter(k => typeof 
 /// Properties of a figure: whether more is better, and its unit.
 const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
 const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
-  : /mfu|goodput/.test(name) ? 'share' : 'number';
+  : /mfu|goodput|probability/.test(name) ? 'share' : 'number';
 const show = (name, v) => units[unitOf(name)](v);
 /// The words for a column or a swept field. Its key is the hint of a table's head.
 const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lower end of 80 %', step_time_high_s: 'step time, upper end of 80 %',
   step_time_ci95_s: 'step time, half of the 95 % interval', samples_per_s: 'samples/s', tokens_per_s_per_gpu: 'tokens/s a GPU', tflops_per_gpu: 'TFLOP/s a GPU',
-  mfu: 'MFU', mfu_with_attention: 'MFU with attention', memory_peak_bytes: 'memory at the peak', fits: 'fits into memory', exposed_communication_s: 'exposed communication',
+  mfu: 'MFU', mfu_with_attention: 'MFU with attention', memory_peak_bytes: 'memory at the peak', memory_device_bytes: 'memory on the device', memory_low_bytes: 'memory on the device, lower end of 80 %',
+  memory_high_bytes: 'memory on the device, upper end of 80 %', fits: 'fits into memory', fits_in_words: 'fits or is at risk', out_of_memory_probability: 'probability to run out of memory', exposed_communication_s: 'exposed communication',
   goodput_deviation: 'goodput, standard deviation', training_time_s: 'time of the training', training_days: 'days of the training', gpu_hours: 'GPU-hours', gpus: 'GPUs',
   training_time_without_failures_s: 'time of the training without failures', effective_step_time_s: 'step time with failures', lost_work_s: 'lost work',
   checkpoint_interval_s: 'time between checkpoints', step_energy_J: 'energy of a step in J', tokens_per_J: 'tokens/J', samples_per_J: 'samples/J', money_step: 'cost of a step',
@@ -21,7 +22,7 @@ const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lowe
   post_training_generation_s: 'generation of a loop step', post_training_training_s: 'training of a loop step', post_training_samples_per_s: 'answers/s',
   post_training_tokens_per_s_per_gpu: 'tokens/s a GPU of the loop'};
 const isLoop = good.some(p => 'post_training_step_time_s' in p);
-const ofHalf = /^(step_time.*_s|samples_per_s|tokens_per_s_per_gpu|tflops_per_gpu|mfu.*|memory_peak_bytes|fits|bottleneck|exposed_communication_s)$/;
+const ofHalf = /^(step_time.*_s|samples_per_s|tokens_per_s_per_gpu|tflops_per_gpu|mfu.*|memory_.*_bytes|fits.*|out_of_memory_probability|bottleneck|exposed_communication_s)$/;
 function words(key) {
   if (axes.includes(key)) {
     const last = key.split('.').pop(), parent = key.split('.').slice(-2, -1);

@@ -126,6 +126,13 @@ std::string coverage_text(const std::vector<CollectiveCoverage>& kinds) {
 
 }  // namespace
 
+std::vector<CollectiveError> collective_errors() {
+  std::vector<CollectiveError> errors = judge_systems().errors;
+  table_sets(errors);
+  system_sets(errors);
+  return errors;
+}
+
 int validate_collectives(const ValidationRequest& request) {
   JudgedSystems systems = judge_systems(request.systems);
   std::vector<JudgedSet> sets;

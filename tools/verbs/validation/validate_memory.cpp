@@ -4,17 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/studies/measured/device_memories.hpp"
-#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/units.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
 namespace trainyard {
 namespace {
-
-/// The largest share of the runs that ran whose answer may be "no".
-constexpr double kMostRefused = 0.02;
 
 /// The answers for measured runs, by whether they ran. Clears `pass` if a run that ran out of memory has the answer
 /// "yes", or too many of the others "no".
@@ -47,8 +42,7 @@ std::string refused_although_ran(const std::vector<FamilyMemory>& families) {
 }  // namespace
 
 int validate_memory(const ValidationRequest& request) {
-  const std::vector<MeasuredFamily> families =
-      measured_families({"training", "training-2026", "mlperf", "mlperf-v6", "memory"}, request.families);
+  const std::vector<MeasuredFamily> families = memory_families(request.families);
   TextTable points{"run", "quantity", ">measured", ">predicted", ">error", "fits"};
   std::vector<JudgedSet> sets;
   std::string refused;
@@ -76,15 +70,21 @@ int validate_memory(const ValidationRequest& request) {
   }
   bool pass = refused.empty();
   const std::string verdicts = verdicts_table(all, pass);
+  const MemoryDoubt doubt = fit_memory_doubt(all);
+  if (!request.csv.empty()) write_atomically(request.csv, memory_doubt_csv(doubt));
   const int code = report(
       request, "Memory of measured training runs",
       fmt::format(
           "memory of the fullest rank in measured training runs: what is allocated at the peak (peak memory), what "
-          "the allocator reserved, or what the device shows\n{}{}spread: measured over predicted memory has a "
-          "standard deviation of {} over these sets, each once; risks are reckoned with {}\n\n{}{}{}",
+          "the allocator reserved, or what the device shows\n{}{}spread of measured over predicted memory: {} where a "
+          "measured figure of the stack says what its allocator holds,\n{} elsewhere (standard deviations; intervals "
+          "and "
+          "risks are reckoned with {} and {})\n\n{}{}{}",
           request.points ? points.text() + "\n" : "",
-          error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), percent(memory_spread(all)),
-          percent(kMemoryDoubt), verdicts, request.points ? refused_although_ran(all) : "", refused),
+          error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), percent(doubt.spread(true, true)),
+          percent(doubt.spread(false, true)), percent(MemoryDoubt::shipped().spread(true, true)),
+          percent(MemoryDoubt::shipped().spread(false, true)), verdicts,
+          request.points ? refused_although_ran(all) : "", refused),
       sets);
   return pass ? code : kFailsLimit;
 }

@@ -29,5 +29,8 @@ struct JudgedSystems {
 /// `shown`: names of the systems in the picture, separated by commas; empty: all with eight sizes or more. Throws
 /// UserError for unknown names.
 JudgedSystems judge_systems(const std::string& shown = "");
+/// Returns the errors of all measured collectives whose fit does not know them: those of `judge_systems`, and those of
+/// GPUs with a fit and of published runs within a node.
+std::vector<CollectiveError> collective_errors();
 
 }  // namespace trainyard

@@ -39,7 +39,7 @@ void report(const ValidationRequest&, const std::string& text, const nlohmann::o
 int validate_runs(const ValidationRequest&);           ///< measured training runs, by family
 int validate_memory(const ValidationRequest&);         ///< peak and reserved memory of measured runs
 int validate_left_out(const ValidationRequest&);       ///< each family, with constants fitted to the other families
-int validate_coverage(const ValidationRequest&);       ///< intervals of step times against measured steps
+int validate_coverage(const ValidationRequest&);       ///< intervals against measured steps, collectives and memory
 int validate_anchors(const ValidationRequest&);        ///< families anchored by their first steps
 int validate_plans(const ValidationRequest&);          ///< the order of measured plans, and the plan that is chosen
 int validate_published(const ValidationRequest&);      ///< the published rates of famous runs

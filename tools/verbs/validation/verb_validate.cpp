@@ -45,8 +45,10 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.positional(
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
-      "training steps and their peak memory), training-2026 (steps of 2022 to 2026), coverage (how many measured steps "
-      "lie in the interval that was predicted without their family), anchors "
+      "training steps and their peak memory), training-2026 (steps of 2022 to 2026), coverage (how many measured "
+      "steps, "
+      "collectives and memories lie in the interval that was predicted without their family; takes half a minute), "
+      "anchors "
       "(families anchored by two steps, those that took the fewest GPU-seconds; takes minutes), memory (peak and "
       "reserved memory only), plans "
       "(whether the best of the measured plans is chosen), mlperf and mlperf-v6 (steps of MLPerf's submissions, and "
@@ -79,7 +81,8 @@ int validate_verb(const std::vector<std::string>& words) {
                    "collectives, training, memory, mlperf: write a page with all points; - is stdout");
   arguments.output(
       "--csv", request.csv,
-      "with --left-out: write the error of each step; with coverage and collectives: write the spreads that make "
+      "with --left-out: write the error of each step; with coverage, collectives and memory: write the spreads that "
+      "make "
       "intervals; with post-training: write each step as it is predicted without its model; all in the form of "
       "scenarios/measured/tables; - is stdout");
   arguments.output(
@@ -103,9 +106,11 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--family: only with validate training, plans, mlperf and memory");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
     throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
-  if ((!request.left_out || request.knobs) && set != "coverage" && set != "collectives" && set != "post-training" &&
-      !request.csv.empty())
-    throw UserError("--csv: only with --left-out, and with validate coverage, collectives and post-training");
+  const bool has_table = set == "coverage" || set == "collectives" || set == "memory" || set == "post-training";
+  if ((!request.left_out || request.knobs) && !has_table && !request.csv.empty())
+    throw UserError("--csv: only with --left-out, and with validate coverage, collectives, memory and post-training");
+  if (set == "memory" && !request.families.empty() && !request.csv.empty())
+    throw UserError("--csv: the spreads are fitted to all families; leave out --family");
   if (request.knobs && ((set != "training" && !request.left_out) || request.points || !request.families.empty()))
     throw UserError("--knobs: only with validate training or --left-out, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");

@@ -50,7 +50,8 @@ std::string collective_kind(const ClusterSpec& cluster, const NcclNode& node) {
   return node.linked().scaled.empty() ? kFittedGpus : kScaledGpus;
 }
 
-CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, const std::string& left_out) {
+CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, const std::string& left_out,
+                                     double probability) {
   std::map<std::string, std::array<SystemErrors, kSizeRanges>> kinds;
   for (const CollectiveError& e : all)
     if (e.system != left_out) kinds[e.kind][range_of(e.size)][e.system].push_back(std::abs(e.error));
@@ -67,7 +68,7 @@ CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, co
       double sum = 0;
       for (const WeightedValue& e : others) sum += e.weight;
       for (const WeightedValue& e : others) errors.push_back({e.value, e.weight / sum * mean});
-      kind.spread[range] = weighted_quantile(std::move(errors), kLikely);
+      kind.spread[range] = weighted_quantile(std::move(errors), probability);
     }
     kind.systems = static_cast<int>(systems.size());
   }
@@ -120,40 +121,37 @@ int CollectiveDoubt::systems(const std::string& kind) const {
   return found == kinds_.end() ? 0 : found->systems;
 }
 
-std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>& all) {
-  struct Share {
-    double rows = 0, inside = 0;
-  };
-  std::map<std::string, std::map<std::string, Share>> kinds;
-  std::set<std::string> systems;
-  for (const CollectiveError& e : all) systems.insert(e.system);
-  for (const std::string& system : systems) {
-    const CollectiveDoubt others = CollectiveDoubt::fit(all, system);
-    for (const CollectiveError& e : all) {
-      if (e.system != system) continue;
-      Share& share = kinds[e.kind][system];
-      const StepRange range = others.range(e.kind, e.size);
-      const double measured = std::exp(-e.error);
-      share.rows += 1;
-      share.inside += range.low <= measured && measured <= range.high ? 1 : 0;
+std::vector<CoveredCollective> cover_each_collective(const std::vector<CollectiveError>& all) {
+  std::map<std::string, std::vector<const CollectiveError*>> systems;
+  for (const CollectiveError& e : all) systems[e.system].push_back(&e);
+  std::vector<CoveredCollective> covered;
+  for (const auto& [system, rows] : systems) {
+    std::map<double, CollectiveDoubt> others;  // indexed by probability
+    for (const double probability : kCoverageProbabilities)
+      others.emplace(probability, CollectiveDoubt::fit(all, system, probability));
+    for (const CollectiveError* e : rows) {
+      const auto range = [&](double probability) { return others.at(probability).range(e->kind, e->size); };
+      covered.push_back({covered_row(system, std::exp(-e->error), range), e->kind, e->size});
     }
   }
+  return covered;
+}
+
+std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>& all) {
+  constexpr std::size_t likely = 1;
+  static_assert(kCoverageProbabilities[likely] == kLikely);
+  std::map<std::string, std::vector<CoveredRow>> kinds;
+  for (const CoveredCollective& row : cover_each_collective(all)) kinds[row.kind].push_back(row);
   const CollectiveDoubt doubt = CollectiveDoubt::fit(all);
   std::vector<CollectiveCoverage> coverage;
   CollectiveCoverage total{.kind = "all"};
-  for (const auto& [kind, shares] : kinds) {
-    CollectiveCoverage& c = coverage.emplace_back(CollectiveCoverage{.kind = kind});
-    double inside = 0;
-    for (const auto& [system, share] : shares) {
-      c.rows += static_cast<std::size_t>(share.rows);
-      inside += share.inside;
-      c.by_systems += share.inside / share.rows / static_cast<double>(shares.size());
-    }
-    c.systems = shares.size();
-    c.by_rows = inside / static_cast<double>(c.rows);
+  for (const auto& [kind, rows] : kinds) {
+    const ClassCoverage of_kind = coverage_of(kind, 0, rows);
+    CollectiveCoverage& c = coverage.emplace_back(CollectiveCoverage{
+        kind, of_kind.steps, of_kind.families, of_kind.by_steps[likely], of_kind.by_families[likely]});
     for (const CollectiveError& e : all)
       if (e.kind == kind) c.half[range_of(e.size)] = doubt.range(kind, e.size).half_width();
-    total.by_rows += inside;
+    total.by_rows += c.by_rows * static_cast<double>(c.rows);
     total.by_systems += c.by_systems * static_cast<double>(c.systems);
     total.rows += c.rows;
     total.systems += c.systems;

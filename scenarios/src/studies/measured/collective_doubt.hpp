@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
@@ -43,13 +43,15 @@ struct CollectiveCoverage {
 /// other kinds together count as one more system of mean weight.
 class CollectiveDoubt {
  public:
-  /// Fits the spreads. `left_out`: a system whose rows the fit does not use; "": none.
-  static CollectiveDoubt fit(const std::vector<CollectiveError>&, const std::string& left_out = "");
+  /// Fits the spreads of the intervals of a probability. `left_out`: a system whose rows the fit does not use; "": none.
+  static CollectiveDoubt fit(const std::vector<CollectiveError>&, const std::string& left_out = "",
+                             double probability = kLikely);
   /// Reads scenarios/measured/tables/collective_doubt.csv, once.
   static const CollectiveDoubt& shipped();
   std::string csv() const;
 
-  /// Returns the interval that holds a measured time with the probability kLikely, as factors of the predicted time.
+  /// Returns the interval that holds a measured time with the probability of the fit (kLikely if read from the table),
+  /// as factors of the predicted time.
   StepRange range(const std::string& kind, Bytes size) const;
   /// Returns the number of measured systems of this kind.
   int systems(const std::string& kind) const;
@@ -64,8 +66,14 @@ class CollectiveDoubt {
   const Kind& kind_called(const std::string& name) const;
 };
 
+/// A measured time of a collective and its intervals. Its family is its system.
+struct CoveredCollective : CoveredRow {
+  std::string kind;
+  Bytes size;
+};
 /// Leaves out each system in turn, fits the doubt to the others and judges its intervals by the rows of that system.
-/// The first element counts all kinds together.
+std::vector<CoveredCollective> cover_each_collective(const std::vector<CollectiveError>&);
+/// Returns the coverage of the 80 % intervals by kind of machine. The first element counts all kinds together.
 std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>&);
 
 }  // namespace trainyard

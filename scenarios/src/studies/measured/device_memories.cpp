@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
+#include "models/fitted/fitting.hpp"
+#include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/program_memory.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
@@ -23,6 +28,7 @@ MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
     const Result result = memory_of_step(scenario);
     run.memory = result.memory;
     run.fits = result.fits_in_words();
+    run.reserve_measured = has_measured_reserve(scenario.software);
   } catch (const UserError& e) {
     run.refused = e.what();
   }
@@ -33,9 +39,9 @@ MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
 
 const std::vector<MemoryQuantity>& memory_quantities() {
   static const std::vector<MemoryQuantity> all{
-      {"peak memory", &MeasuredRun::peak_memory, &Result::Memory::peak},
-      {"reserved memory", &MeasuredRun::reserved_memory, &Result::Memory::reserved},
-      {"device memory", &MeasuredRun::device_memory, &Result::Memory::device}};
+      {"peak memory", false, &MeasuredRun::peak_memory, &Result::Memory::peak},
+      {"reserved memory", true, &MeasuredRun::reserved_memory, &Result::Memory::reserved},
+      {"device memory", true, &MeasuredRun::device_memory, &Result::Memory::device}};
   return all;
 }
 
@@ -48,12 +54,23 @@ std::optional<ErrorSet> FamilyMemory::errors(const MemoryQuantity& quantity) con
   return error_set(fmt::format("{} of {}", quantity.name, name), std::move(points));
 }
 
-std::vector<FamilyMemory> predict_memories(const std::vector<MeasuredFamily>& families) {
+std::string FamilyMemory::source_name() const {
+  std::string words = source.substr(0, source.find_first_of(",;("));
+  while (words.ends_with(' ')) words.pop_back();
+  return words;
+}
+
+std::vector<MeasuredFamily> memory_families(const std::vector<std::string>& names) {
+  return measured_families({"training", "training-2026", "mlperf", "mlperf-v6", "memory"}, names);
+}
+
+std::vector<FamilyMemory> predict_memories(const std::vector<MeasuredFamily>& families, std::size_t most_of_family) {
   std::vector<std::pair<std::size_t, std::size_t>> rows;
   std::vector<FamilyMemory> all;
   for (std::size_t f = 0; f < families.size(); ++f) {
     all.push_back({families[f], {}});
-    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.emplace_back(f, row);
+    const std::size_t runs = families[f].ids.size(), taken = std::min(runs, most_of_family);
+    for (std::size_t i = 0; i < taken; ++i) rows.emplace_back(f, i * runs / taken);
   }
   ProgressLine progress;
   std::size_t finished_runs = 0;
@@ -66,27 +83,112 @@ std::vector<FamilyMemory> predict_memories(const std::vector<MeasuredFamily>& fa
   return all;
 }
 
-double memory_spread(const std::vector<FamilyMemory>& families) {
-  double sum = 0, count = 0;
+namespace {
+
+/// A measured memory beside its prediction.
+struct MemoryError {
+  std::string family, source;
+  double error = 0;  ///< ln(measured / predicted)
+  bool reserve_measured = false, outside = false;
+  double weight = 1;
+};
+
+std::vector<MemoryError> memory_errors(const std::vector<FamilyMemory>& families) {
+  std::vector<MemoryError> all;
   for (const FamilyMemory& family : families)
-    for (const MemoryQuantity& quantity : memory_quantities())
-      if (const std::optional<ErrorSet> errors = family.errors(quantity)) {
-        double squares = 0;
-        for (const MeasuredPoint& point : errors->points)
-          squares += std::pow(std::log(point.measured / point.predicted), 2);
-        sum += squares / static_cast<double>(errors->n);
-        ++count;
-      }
-  return count > 0 ? std::sqrt(sum / count) : 0;
+    for (const MemoryQuantity& quantity : memory_quantities()) {
+      const std::size_t first = all.size();
+      for (const MemoryPrediction& run : family.runs)
+        if (const Bytes measured = run.measured.*quantity.measured; run.refused.empty() && measured.value > 0)
+          all.push_back({family.name, family.source_name(), std::log(measured / run.memory.*quantity.predicted),
+                         run.reserve_measured, quantity.outside});
+      for (std::size_t i = first; i < all.size(); ++i) all[i].weight = 1 / static_cast<double>(all.size() - first);
+    }
+  return all;
 }
 
-MemoryVerdicts memory_verdicts(const std::vector<FamilyMemory>& families, bool out_of_memory) {
+/// Spreads of the terms before any measurement.
+constexpr std::array<double, MemoryDoubt::kTerms.size()> kPriors{0.05, 0.1, 0.05};
+
+MemoryDoubt fit_memory_errors(const std::vector<MemoryError>& all, const std::string& left_out) {
+  MemoryDoubt doubt;
+  std::array<double, kPriors.size()> logs{};
+  std::ranges::transform(kPriors, logs.begin(), [](double prior) { return std::log(prior); });
+  const auto misfit = [&] {  // twice the negative logarithm of the likelihood of all errors and of the priors
+    std::ranges::transform(logs, doubt.spreads.begin(), [](double log) { return std::exp(log); });
+    double sum = 0;
+    for (const MemoryError& e : all) {
+      if (e.source == left_out) continue;
+      const double variance = std::pow(doubt.spread(e.reserve_measured, e.outside), 2);
+      sum += e.weight * (std::log(variance) + e.error * e.error / variance);
+    }
+    for (std::size_t t = 0; t < kPriors.size(); ++t)
+      sum += 2 * std::log(doubt.spreads[t]) + std::pow(kPriors[t] / doubt.spreads[t], 2);
+    return sum;
+  };
+  pattern_search(logs, misfit);
+  misfit();
+  return doubt;
+}
+
+/// Returns the doubt that is fitted without each source.
+std::map<std::string, MemoryDoubt> left_out_doubts(const std::vector<FamilyMemory>& families) {
+  const std::vector<MemoryError> all = memory_errors(families);
+  std::map<std::string, MemoryDoubt> doubts;
+  for (const FamilyMemory& family : families)
+    if (const std::string source = family.source_name(); !doubts.contains(source))
+      doubts.emplace(source, fit_memory_errors(all, source));
+  return doubts;
+}
+
+}  // namespace
+
+MemoryDoubt fit_memory_doubt(const std::vector<FamilyMemory>& families, const std::string& left_out) {
+  return fit_memory_errors(memory_errors(families), left_out);
+}
+
+std::string memory_doubt_csv(const MemoryDoubt& doubt) {
+  constexpr std::array<const char*, MemoryDoubt::kTerms.size()> words{
+      "what a step allocates", "no measured figure of the stack says what its allocator holds",
+      "what allocator, CUDA and NCCL add"};
+  std::string text =
+      "# Standard deviation of ln(measured / predicted) memory of a device: the square root of the sum of the squares "
+      "of the terms\n# that apply. Repeat: trainyard validate memory --csv FILE\nwhat,value,words\n";
+  for (std::size_t t = 0; t < words.size(); ++t)
+    text += fmt::format("{},{:.4f},{}\n", MemoryDoubt::kTerms[t], doubt.spreads[t], csv_cell(words[t]));
+  return text;
+}
+
+std::vector<CoveredRow> cover_each_memory(const std::vector<FamilyMemory>& families) {
+  const std::map<std::string, MemoryDoubt> doubts = left_out_doubts(families);
+  std::vector<CoveredRow> covered;
+  for (const MemoryError& e : memory_errors(families)) {
+    DeviceMemory predicted;
+    predicted.device = Bytes{1};
+    predicted.spread = doubts.at(e.source).spread(e.reserve_measured, e.outside);
+    covered.push_back(covered_row(e.family, std::exp(e.error), [&predicted](double probability) {
+      const auto [low, high] = predicted.interval(probability);
+      return StepRange{low.value, high.value};
+    }));
+  }
+  return covered;
+}
+
+MemoryVerdicts memory_verdicts(const std::vector<FamilyMemory>& families, bool out_of_memory, bool left_out) {
+  const auto doubts = left_out ? left_out_doubts(families) : std::map<std::string, MemoryDoubt>{};
   MemoryVerdicts verdicts;
   for (const FamilyMemory& family : families)
     for (const MemoryPrediction& run : family.runs) {
       if (!run.refused.empty() || run.measured.out_of_memory != out_of_memory) continue;
+      std::string fits = run.fits;
+      const auto risk = [&run](const MemoryDoubt& doubt) {
+        return memory_risk(run.memory.needed, run.memory.usable, doubt.spread(run.reserve_measured, true));
+      };
+      // Hosts and drives that are too small are no matter of this doubt.
+      if (left_out && fits == fits_in_words(risk(MemoryDoubt::shipped())))
+        fits = fits_in_words(risk(doubts.at(family.source_name())));
       ++verdicts.runs;
-      ++(run.fits == "yes" ? verdicts.yes : run.fits == "no" ? verdicts.no : verdicts.at_risk);
+      ++(fits == "yes" ? verdicts.yes : fits == "no" ? verdicts.no : verdicts.at_risk);
     }
   return verdicts;
 }

@@ -35,8 +35,8 @@ std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const
     anchor.devices = devices;
     const DoubtBasis basis(profile, anchor);
     measurements.push_back(
-        {fmt::format("two steps of this model with {} on {:.0f} GPU{}{}{}", stack, devices, devices == 1 ? "" : "s",
-                     conditions, host_words),
+        {fmt::format("trainyard anchor with two steps of this model with {} on {:.0f} GPU{}{}{}", stack, devices,
+                     devices == 1 ? "" : "s", conditions, host_words),
          basis.model.range(basis.model.doubt(basis.profile, basis.experience), kLikely).half_width()});
   };
   const int node_devices = s.cluster.node.gpus;
@@ -49,6 +49,19 @@ std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const
   anchor.exchange = profile.exchange;
   add(half, ", laid out as this one");
   return measurements;
+}
+
+/// Adds the doubt of a step that not every rank's own simulation gives. `deviation`: ln of the upper end of its interval.
+void add_estimate(DoubtAnswer& a, double deviation) {
+  const double half_width = (a.interval->back() - a.interval->front()) / 2 / a.step_time;
+  const double without = std::sqrt(std::max(0.0, std::pow(std::asinh(half_width), 2) - deviation * deviation));
+  for (DoubtPart& part : a.parts) part.width_without = std::sinh(std::hypot(std::asinh(part.width_without), deviation));
+  a.parts.push_back({"the step is an estimate, since not every rank is simulated as it is (fold)", std::sinh(deviation),
+                     std::sinh(without)});
+  sort_stably(a.parts, [](const auto& x, const auto& y) { return x.width_alone > y.width_alone; });
+  for (NarrowingMeasurement& m : a.measurements)
+    m.half_width = std::sinh(std::hypot(std::asinh(m.half_width), deviation));
+  a.measurements.push_back({"run --fold off, which simulates every rank by itself", std::sinh(without)});
 }
 
 const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
@@ -70,9 +83,10 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   if (s.software.anchor.exists())
     for (DoubtPart& part : a.parts)
       if (part.words == doubt_terms().front().words) part.words = "the anchored stack, on steps like the measured ones";
+  a.measurements = possible_measurements(s, profile);
+  if (r.estimate_error > 0) add_estimate(a, std::log1p(r.estimate_error));
   const double half_width = DoubtModel::shipped().range(doubt, kLikely).half_width();
-  for (NarrowingMeasurement& measurement : possible_measurements(s, profile))
-    if (measurement.half_width < half_width - kLeastGain) a.measurements.push_back(std::move(measurement));
+  std::erase_if(a.measurements, [half_width](const auto& m) { return m.half_width >= half_width - kLeastGain; });
   sort_stably(a.measurements, [](const auto& x, const auto& y) { return x.half_width < y.half_width; });
   return a;
 }
@@ -88,7 +102,7 @@ const JsonFields<DoubtAnswer>& doubt_fields() {
   using M = NarrowingMeasurement;
   static const JsonFields<M> measurements =
       JsonFields<M>()
-          .value("measure", "", &M::words, "steps to measure")
+          .value("measure", "", &M::words, "steps to measure, or a run of every rank")
           .value("half_width", "share", &M::half_width,
                  "half width of the interval of a stack that is anchored to them");
   static const JsonFields<A> fields =

@@ -1,6 +1,8 @@
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "models/fitted/fitting.hpp"
@@ -21,7 +23,7 @@ bool is_dense(const CoveredStep& c) { return network_of(c) == "dense decoders" &
 bool has_experts(const CoveredStep& c) { return network_of(c).ends_with("mixtures of experts"); }
 
 constexpr CoverageClassRule kClasses[] = {
-    {"all", 0.25, [](const CoveredStep&) { return true; }},
+    {"all steps", 0.25, [](const CoveredStep&) { return true; }},
     {"dense, known stack", 0.08, [](const CoveredStep& c) { return is_dense(c) && c.known_stack; }},
     {"dense, unknown stack", 0.25, [](const CoveredStep& c) { return is_dense(c) && !c.known_stack; }},
     {"dense, any stack", 0.10, is_dense},
@@ -32,22 +34,40 @@ constexpr CoverageClassRule kClasses[] = {
     {"more than 1,000 devices", 0.25, [](const CoveredStep& c) { return c.step.profile.devices > 1000; }},
 };
 
-ClassCoverage coverage_of(const CoverageClassRule& rule, const std::vector<CoveredStep>& all) {
-  ClassCoverage coverage{.name = rule.name, .most_half_width = rule.most_half_width};
+ClassCoverage coverage_of_rule(const CoverageClassRule& rule, const std::vector<CoveredStep>& all) {
+  std::vector<CoveredRow> rows;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(rows), rule.holds);
+  return coverage_of(rule.name, rule.most_half_width, rows);
+}
+
+}  // namespace
+
+CoveredRow covered_row(const std::string& family, double measured, const std::function<StepRange(double)>& range) {
+  CoveredRow row{family};
+  for (std::size_t p = 0; p < row.inside.size(); ++p) {
+    const StepRange interval = range(kCoverageProbabilities[p]);
+    row.inside[p] = interval.low <= measured && measured <= interval.high;
+  }
+  row.half_width = range(kLikely).half_width();
+  row.error = std::abs(measured - 1);
+  return row;
+}
+
+ClassCoverage coverage_of(const std::string& name, double most_half_width, const std::vector<CoveredRow>& rows) {
+  ClassCoverage coverage{.name = name, .most_half_width = most_half_width};
   struct Family {
-    double steps = 0;
+    double rows = 0;
     std::array<double, 3> inside{};
   };
   std::map<std::string, Family> families;
   std::vector<double> widths;
-  for (const CoveredStep& c : all) {
-    if (!rule.holds(c)) continue;
-    Family& family = families[c.step.family];
-    ++family.steps;
-    for (std::size_t p = 0; p < c.inside.size(); ++p) family.inside[p] += c.inside[p] ? 1 : 0;
-    widths.push_back(c.half_width);
-    coverage.error += c.error;
-    coverage.expected_error += c.expected_error;
+  for (const CoveredRow& row : rows) {
+    Family& family = families[row.family];
+    ++family.rows;
+    for (std::size_t p = 0; p < row.inside.size(); ++p) family.inside[p] += row.inside[p] ? 1 : 0;
+    widths.push_back(row.half_width);
+    coverage.error += row.error;
+    coverage.expected_error += row.expected_error;
   }
   if (widths.empty()) return coverage;
   coverage.steps = widths.size();
@@ -55,15 +75,13 @@ ClassCoverage coverage_of(const CoverageClassRule& rule, const std::vector<Cover
   coverage.expected_error /= static_cast<double>(coverage.steps);
   coverage.families = families.size();
   coverage.half_width = median_of(std::move(widths));
-  for (const auto& [name, family] : families)
+  for (const auto& [key, family] : families)
     for (std::size_t p = 0; p < family.inside.size(); ++p) {
       coverage.by_steps[p] += family.inside[p] / static_cast<double>(coverage.steps);
-      coverage.by_families[p] += family.inside[p] / family.steps / static_cast<double>(coverage.families);
+      coverage.by_families[p] += family.inside[p] / family.rows / static_cast<double>(coverage.families);
     }
   return coverage;
 }
-
-}  // namespace
 
 std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) {
   std::vector<CoveredStep> covered;
@@ -71,15 +89,10 @@ std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) 
     const Experience others(all, family);
     const DoubtModel doubt = DoubtModel::fit(all, family);
     for (const LeftOutStep& row : rows) {
-      CoveredStep& c = covered.emplace_back(CoveredStep{.step = row, .known_stack = others.has_product(row.profile)});
-      const double measured = std::exp(-row.left_out);
       const StepDoubt step_doubt = doubt.doubt(row.profile, others);
-      for (std::size_t p = 0; p < c.inside.size(); ++p) {
-        const StepRange range = doubt.range(step_doubt, kCoverageProbabilities[p]);
-        c.inside[p] = range.low <= measured && measured <= range.high;
-      }
-      c.half_width = doubt.range(step_doubt, kLikely).half_width();
-      c.error = std::abs(measured - 1);
+      const auto range = [&](double probability) { return doubt.range(step_doubt, probability); };
+      CoveredStep& c = covered.emplace_back(CoveredStep{covered_row(family, std::exp(-row.left_out), range), row});
+      c.known_stack = others.has_product(row.profile);
       c.expected_error = doubt.expected_error(step_doubt);
     }
   }
@@ -88,7 +101,7 @@ std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) 
 
 std::vector<ClassCoverage> coverage_by_class(const std::vector<CoveredStep>& all) {
   std::vector<ClassCoverage> classes;
-  for (const CoverageClassRule& rule : kClasses) classes.push_back(coverage_of(rule, all));
+  for (const CoverageClassRule& rule : kClasses) classes.push_back(coverage_of_rule(rule, all));
   return classes;
 }
 

@@ -329,6 +329,9 @@ StepDoubt step_doubt(const Scenario& s, const Result& r) {
   if (!no_doubt_reason(s).empty()) return {};
   const DoubtBasis basis(profile_of(s, r), s.software.anchor);
   StepDoubt doubt = basis.model.doubt(basis.profile, basis.experience);
+  // The error that the answer states for an estimate counts as one more doubt, whose 80 % interval is that wide.
+  const double likely = std::log(DoubtModel::shipped().range({1}, kLikely).high);
+  doubt.spread = std::hypot(doubt.spread, std::log1p(r.estimate_error) / likely);
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);
   return doubt;
 }

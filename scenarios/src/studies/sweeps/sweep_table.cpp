@@ -32,7 +32,8 @@ const ordered_json* find_path(const ordered_json& answer, std::string_view path)
     const std::size_t dot = std::min(path.find('.'), path.size());
     const std::string name(path.substr(0, dot));
     if (json_value->is_array()) {
-      json_value = &json_value->at(std::stoul(name));
+      const std::size_t index = std::stoul(name);
+      json_value = index < json_value->size() ? &json_value->at(index) : nullptr;
     } else {
       const auto field = json_value->find(name);
       json_value = field == json_value->end() ? nullptr : &*field;
@@ -67,7 +68,8 @@ std::vector<FieldRow> sweep_rows() {
     const auto field =
         std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == path; });
     if (field == answer.end()) throw InternalError("a column of no field: " + path);
-    rows.push_back({std::string("points[].") + column.name, is_item ? "s" : field->type, field->words, field->when});
+    rows.push_back({std::string("points[].") + column.name,
+                    is_item ? path.ends_with("_bytes") ? "bytes" : "s" : field->type, field->words, field->when});
   }
   rows.push_back(
       {"points[].error", "text", "why the point is impossible, instead of figures", "if the point is impossible"});
@@ -95,7 +97,12 @@ const std::vector<SweepColumn>& sweep_columns() {
       {"mfu", "mfu", false},
       {"mfu_with_attention", "mfu_with_attention", false},
       {"memory_peak_bytes", "memory_bytes.peak", true},
+      {"memory_device_bytes", "memory_bytes.device", true},
+      {"memory_low_bytes", "memory_interval_bytes.0", true},
+      {"memory_high_bytes", "memory_interval_bytes.1", true},
       {"fits", "fits", true},
+      {"fits_in_words", "fits_in_words", true},
+      {"out_of_memory_probability", "out_of_memory_probability", true},
       {"bottleneck", "bottleneck.resource", true},
       {"exposed_communication_s", "breakdown_s.exposed_communication", true},
       {"goodput", "goodput", false},
