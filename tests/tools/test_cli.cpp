@@ -379,7 +379,7 @@ TEST_CASE("a sweep tries every cut of the layers into pipeline stages", "[cli]")
 TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]") {
   const Shell shell;
   const std::string tight =
-      "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1 GiB\" "
+      "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1.05 GiB\" "
       "--set plan.micro_batch_size=32 --set plan.global_batch_size=256";
   const TopoAnswer screen = shell.trainyard(tight);
   CHECK(screen.exit == 0);
