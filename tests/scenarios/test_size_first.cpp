@@ -140,6 +140,16 @@ TEST_CASE("size of the whole catalog searches the most promising node types, and
   CHECK(size_clusters(tiny_training(), "tiny", options).not_searched.empty());
 }
 
+TEST_CASE("size refuses an unknown network before it gives a first answer", "[size]") {
+  SizeOptions options = tiny_options({});
+  bool has_answer = false;
+  options.first_answer = [&has_answer](const std::vector<SizeBound>&, const SizeRow*) { has_answer = true; };
+  Node document = tiny_training();
+  set_field(document, "model", "gpt-none");
+  CHECK_THROWS_WITH(size_clusters(document, "tiny", options), Catch::Contains("unknown network \"gpt-none\""));
+  CHECK_FALSE(has_answer);
+}
+
 TEST_CASE("an interrupted size keeps the cluster of its first answer unless a better row has the same nodes",
           "[size]") {
   const auto row_of = [](const char* node, int nodes, double days) {

@@ -126,7 +126,10 @@ TEST_CASE("a tool gives the answer of its verb, for a file or for an object", "[
   }
   CHECK(parse_json(text_of(messages[2], false)).at("step_time_s") > expected.at("step_time_s"));
   CHECK(parse_json(text_of(messages[3], false)).at("gpus").size() > 10);
-  CHECK(parse_json(text_of(messages[4], false)).contains("what_if"));
+  const json why = parse_json(text_of(messages[4], false));
+  CHECK(why.contains("what_if"));
+  CHECK(why.at("critical_path").size() == 12);
+  CHECK(why.at("critical_path_pieces") > 12);
 }
 
 TEST_CASE("bad arguments of a tool are results that say what was expected", "[mcp]") {

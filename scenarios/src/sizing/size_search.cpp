@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "scenarios/src/reading/read_network.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_first.hpp"
@@ -442,6 +443,8 @@ class ClusterSizer {
 }  // namespace
 
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions& options) {
+  // A faulty network is refused before the first answer, which could only say that no plan fits.
+  if (const Node* model = document.find("model")) read_network_entry(model_document(*model, Catalog{}));
   return ClusterSizer(document, name, options).make();
 }
 

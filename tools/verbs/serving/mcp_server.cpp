@@ -8,7 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "models/hardware/kernel_shapes.hpp"
 #include "models/reading/program_version.hpp"
@@ -40,6 +42,26 @@ int levels_of(const std::string& text) {
       --level;
   }
   return most;
+}
+
+/// Returns an answer with the `kMostPieces` longest pieces of its critical path, because an assistant reads it whole.
+std::string shorten_path(const std::string& text) {
+  constexpr std::size_t kMostPieces = 12;
+  if (text.find("\"critical_path\"") == std::string::npos) return text;
+  ServedJson answer = parse_ordered_json(text);
+  const auto path = answer.find("critical_path");
+  if (path == answer.end() || !path->is_array() || path->size() <= kMostPieces) return text;
+  std::vector<std::pair<double, std::size_t>> pieces;  // length and place of each
+  for (std::size_t i = 0; i < path->size(); ++i)
+    pieces.emplace_back((*path)[i].at("begin_s").get<double>() - (*path)[i].at("end_s").get<double>(), i);
+  std::nth_element(pieces.begin(), pieces.begin() + kMostPieces, pieces.end());
+  std::set<std::size_t> longest;
+  for (std::size_t i = 0; i < kMostPieces; ++i) longest.insert(pieces[i].second);
+  ServedJson shown = ServedJson::array();
+  for (const std::size_t i : longest) shown.push_back((*path)[i]);
+  answer["critical_path_pieces"] = path->size();
+  answer["critical_path"] = std::move(shown);
+  return json_text(answer);
 }
 
 ServedJson tool_result(const std::string& text, bool is_error) {
@@ -113,7 +135,7 @@ void McpServer::take_call(const ServedJson& id, const ServedJson& params) {
   const ServedJson token = meta.is_object() ? meta.value("progressToken", ServedJson()) : ServedJson();
   waiting_.push_back({id, token, [verb = name.get<std::string>(), arguments] {
                         const ShapesOfAnswer shapes;
-                        return served_answer(verb, arguments);
+                        return shorten_path(served_answer(verb, arguments));
                       }});
 }
 
