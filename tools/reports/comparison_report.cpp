@@ -121,6 +121,9 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
     const double mwh = r.training_energy() / kJoulesOfKwh / kwh_of_mwh;
     return mwh > 0 ? amount(mwh) + " MWh" : std::string("-");
   });
+  figures.add("tokens per joule", [](const Result& r) {
+    return r.energy && r.tokens_per_s > 0 ? amount(r.tokens_of_step() / r.energy->step()) : std::string("-");
+  });
   figures.add_money("cost of a step", [](const Money& m) { return m.step; });
   figures.add_money("cost of a million tokens", [](const Money& m) { return m.of_tokens ? m.per_million : 0; });
   figures.add_money("cost of a million samples", [](const Money& m) { return m.of_tokens ? 0 : m.per_million; });
