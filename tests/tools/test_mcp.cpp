@@ -100,7 +100,8 @@ TEST_CASE("the tools have the flags and texts of --help, without those that writ
                 property) == 0);
     }
   }
-  for (const char* name : {"run", "plan", "size", "explain", "list", "validate"}) CHECK(names.count(name) == 1);
+  for (const char* name : {"run", "plan", "size", "fleet", "explain", "compare", "list", "validate"})
+    CHECK(names.count(name) == 1);
   for (const json& tool : tools)
     if (tool.at("name") == "run") {
       CHECK(tool.at("inputSchema").at("required") == json{"scenario"});
@@ -117,8 +118,10 @@ TEST_CASE("a tool gives the answer of its verb, for a file or for an object", "[
       {call(1, "run", {{"scenario", file}, {"no_what_if", true}}),
        call(2, "run", {{"scenario", kScenario}, {"no_what_if", true}}),
        call(3, "run", {{"scenario", kScenario}, {"no_what_if", true}, {"set", {"plan.micro_batch_size=2"}}}),
-       call(4, "list", {{"kind", "gpus"}}), call(5, "explain", {{"scenario", file}})});
-  REQUIRE(messages.size() == 5);
+       call(4, "list", {{"kind", "gpus"}}), call(5, "explain", {{"scenario", file}}),
+       call(6, "compare", {{"scenarios", {file, file}}})});
+  REQUIRE(messages.size() == 6);
+  CHECK(parse_json(text_of(messages[5], false)).contains("changes"));
   for (const int i : {0, 1}) {
     const json answer = parse_json(text_of(messages[static_cast<std::size_t>(i)], false));
     CHECK(answer.at("step_time_s") == expected.at("step_time_s"));

@@ -20,8 +20,8 @@ namespace {
 
 using ArgumentKind = ArgumentDescription::Kind;
 
-constexpr std::array<std::string_view, 8> kServed{"run",   "plan",    "size", "sweep",
-                                                  "bench", "explain", "list", "validate"};
+constexpr std::array<std::string_view, 10> kServed{"run",   "plan",    "size",    "fleet", "sweep",
+                                                   "bench", "explain", "compare", "list",  "validate"};
 
 /// Flags that write files besides the outputs, that print text alone, or that divide a search among machines.
 const std::set<std::string> kNotServed{"run --chakra",  "run --trace-ranks", "run --require",  "run --rank",

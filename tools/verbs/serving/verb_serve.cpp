@@ -79,7 +79,7 @@ int serve_verb(const std::vector<std::string>& words) {
                    std::numeric_limits<std::uint16_t>::max());
   arguments.flag("--mcp", mcp,
                  "serve programs instead, such as assistants: the Model Context Protocol over standard input and "
-                 "output, with the tools run, plan, size, sweep, bench, explain, list and validate");
+                 "output, with the tools run, plan, size, fleet, sweep, bench, explain, compare, list and validate");
   if (!arguments.parse(words)) return kGood;
   if (mcp && !(file + task + prices).empty())
     throw UserError("trainyard serve: --mcp takes no scenario and no prices; its tools do");
