@@ -395,6 +395,16 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
   CHECK_THROWS_WITH(built_on_two("experts: {width: 8, experts: 4, chosen: 2, inner: 8}", 3), Contains("nearest: 2"));
   CHECK_THROWS_WITH(built_on_two("mamba2: {width: 8, heads: 3, head: 4, groups: 1, state: 4}", 1),
                     Contains("2 ranks share the 3 heads of mamba2"));
+  CHECK_THROWS_WITH(built_on_two("linear: {in: 8, out: 4, split: columns}, cross_entropy: {classes: 4}", 1),
+                    Contains("the loss reads all classes"));
+  CHECK_THROWS_WITH(
+      built_on_two("linear: {in: 8, out: 8, split: columns}, attention: {heads: 2, key_value_heads: 1, width: 4}", 1),
+      Contains("2 ranks share the 1 key-value heads of attention") && Contains("nearest: 1"));
+  TransformerOptions cut;
+  cut.sharding.context = 2;
+  CHECK_THROWS_WITH(
+      transformer_network(parsed_config(refusal("kernel: {moved: 8, sequential: true}")), 1, 16, Precision::bf16, cut),
+      Contains("kernel reads the rows of other context ranks"));
   two.sharding.sequence = true;
   CHECK_THROWS_WITH(transformer_network(config, 1, 16, Precision::bf16, two), Contains("sequence parallelism"));
 }

@@ -80,9 +80,16 @@ class ListedLayerBuilder {
   }
 
   void add_all(const std::vector<ListedOperator>& operators) {
+    const ListedOperator* before = nullptr;
     for (const ListedOperator& op : operators) {
+      if (l_.tensor_parallel() && op.word == "cross_entropy" && before && before->split == "columns")
+        throw ShardingError("tensor",
+                            fmt::format("{}: the loss reads all classes, and {} has split: columns; leave split out",
+                                        l_.config.name, before->name),
+                            op.place);
       set_rows(op);
       add(op);
+      before = &op;
     }
   }
 
@@ -264,8 +271,9 @@ class ListedLayerBuilder {
     const TransformerLayout l = layout_of(op, is_local);
     const double heads = size(op, "heads"), ranks = l_.tensor() * l.sharding().head_ranks();
     const double key_value_heads = size(op, "key_value_heads", heads);
-    for (const double count : {heads, key_value_heads})
-      require_shares(l, l.sharding().head_ranks() > 1 ? "context" : "tensor", ranks, count, "heads", op);
+    const char* const axis = l.sharding().head_ranks() > 1 ? "context" : "tensor";
+    require_shares(l, axis, ranks, heads, "heads", op);
+    require_shares(l, axis, ranks, key_value_heads, "key-value heads", op);
     AttentionShape a;
     a.prefix = op.name == "attention" ? "" : op.name + "_";
     a.heads = heads / l_.tensor();
@@ -295,11 +303,12 @@ void check_operators(const TransformerLayout& l, const OperatorLists& lists) {
   const TransformerConfig& c = l.config;
   const Sharding& s = l.sharding();
   if (s.sequence)
-    throw ShardingError("sequence",
-                        c.name +
-                            ": sequence parallelism of a network that is written as operators is not "
-                            "modelled; expected false",
-                        c.place);
+    throw ShardingError(
+        "sequence",
+        c.name +
+            ": sequence parallelism of a network that is written as operators is not modelled; expected "
+            "plan.sequence_parallel: false",
+        c.place);
   if (s.tensor > 1 &&
       std::ranges::none_of(lists.layers, [](const ListedLayer& layer) { return has_split(layer.operators); }))
     throw ShardingError("tensor",

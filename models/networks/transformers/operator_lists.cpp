@@ -39,7 +39,7 @@ const std::vector<OperatorKeys>& operator_keys() {
       {"gated_delta", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
       {"kimi_delta", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
       {"convolution", {"width", "taps"}, {}, {"bias"}, true},
-      {"kernel", {"moved"}, {"flops", "backward_moved", "backward_flops", "kept", "parameters"}, {}, true},
+      {"kernel", {"moved"}, {"flops", "backward_moved", "backward_flops", "kept", "parameters"}, {"sequential"}, true},
       {"exchange",
        {"width"},
        {},

@@ -9,6 +9,7 @@
 
 #include "models/networks/layers/scan_kernels.hpp"
 #include "models/networks/layers/sharding.hpp"
+#include "models/reading/nearest.hpp"
 
 namespace trainyard::transformers {
 namespace {
@@ -93,13 +94,17 @@ void scan(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& 
   scan_mixer(b, l, true);
 }
 
+void require_one_context_rank(const TransformerLayout& l, const ListedOperator& op) {
+  if (l.context() == 1) return;
+  throw ShardingError("context",
+                      fmt::format("{}: {} reads the rows of other context ranks, which is not modelled; expected 1",
+                                  l.config.name, op.name),
+                      op.place);
+}
+
 /// Each channel of a row is a sum over `taps` rows, the last of which is the row itself.
 void convolution(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
-  if (l.context() > 1)
-    throw ShardingError("context",
-                        fmt::format("{}: {} reads the rows of other context ranks, which is not modelled; expected 1",
-                                    l.config.name, op.name),
-                        op.place);
+  require_one_context_rank(l, op);
   const std::int64_t width = whole_size(op, "width", sizes);
   const double ranks = op.split == "columns" ? l.tensor() : 1;
   require_shares(l, "tensor", ranks, static_cast<double>(width), "channels", op);
@@ -127,6 +132,7 @@ void convolution(LayerBuilder& b, const TransformerLayout& l, const ListedOperat
 /// it has the rates of scans, else those of element-wise kernels.
 void stated_kernel(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
   const double ranks = op.split == "columns" ? l.tensor() : 1;
+  if (op.is("sequential")) require_one_context_rank(l, op);
   const auto size = [&](const char* key, double fallback) {
     const auto found = op.sizes.find(key);
     return found == op.sizes.end()
@@ -212,10 +218,12 @@ void take_experts(const std::vector<ListedOperator>& operators, const SizeValues
 void require_shares(const TransformerLayout& l, const char* part, double ranks, double parts, const std::string& words,
                     const ListedOperator& op) {
   if (std::fmod(parts, ranks) == 0) return;
-  throw ShardingError(part,
-                      fmt::format("{}: {:.10g} ranks share the {:.10g} {} of {}, which must be a multiple of them",
-                                  l.config.name, ranks, parts, words, op.name),
-                      op.place);
+  throw ShardingError(
+      part,
+      fmt::format("{}: {:.10g} ranks share the {:.10g} {} of {}, which must be a multiple of them; nearest: {}",
+                  l.config.name, ranks, parts, words, op.name,
+                  nearest_divisors(static_cast<std::int64_t>(parts), static_cast<std::int64_t>(ranks))),
+      op.place);
 }
 
 }  // namespace trainyard::transformers
