@@ -366,6 +366,7 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   all.purchase_prices["storage"] = bought_nodes > 0 ? purchase.storage : 0;
   const double price = all.price();
   all.interest = purchase.interest;
+  all.years = purchase.years;
   all.yearly["depreciation"] = price / purchase.years;
   all.yearly["interest"] = price * annuity(purchase.interest, purchase.years) - price / purchase.years;
   if (purchase.interest == 0) all.yearly["interest"] = 0;

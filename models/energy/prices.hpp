@@ -73,6 +73,7 @@ struct Ownership {
   std::vector<YearlyRent> rents;  ///< rents of the same GPUs: on demand, then reserved terms; empty: they have none
   double spot_year = 0;           ///< rent of the same GPUs for a year on spot nodes; 0: they have none
   double interest = 0;            ///< interest of a year, as a share
+  double years = 4;               ///< years of depreciation
   int owned_nodes = 0;            ///< number of the nodes that were owned before: the purchase prices are of the others
   double owned_in_use = 0;        ///< yearly cost of the power of the nodes that were owned before, if they are in use
   double owned_unused = 0;        ///< yearly cost of their space by `kw_month`
@@ -82,6 +83,8 @@ struct Ownership {
 
   double price() const;
   double year() const;
+  /// Returns the cost of owning it for the years of depreciation, always in use.
+  double total() const { return years * year(); }
   /// Adds a rent of the bought nodes for a year, which the costs of the owned ones are added to.
   void add_rent(const std::string& terms, double unused, double used);
   /// Replaces the prices of switches and cables, and the costs of a year and of the training that follow from them. If

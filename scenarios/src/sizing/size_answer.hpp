@@ -97,6 +97,7 @@ struct SizeChoice {
   std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
   double money = 0;     ///< cost of the training; of a purchase, the cost of owning it for the time of the training
   double purchase = 0;  ///< purchase price; 0: nothing is bought
+  double total = 0;     ///< cost of owning it for the years of depreciation, always in use; 0: nothing is bought
   /// Cost of the hours of a reserved term that the training uses; 0: no other hours are paid.
   double used_money = 0;
   double power = 0;      ///< mean power of the site, W; 0: unknown
@@ -233,8 +234,10 @@ struct SizeAnswer {
   /// Kind of network that all figures count, except those of clusters that have no such network. Empty: figures count
   /// the network of the question.
   std::string counted_network;
-  std::vector<SizeRow> other_networks;    ///< clusters on the compared networks that are not counted
-  bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
+  std::vector<SizeRow> other_networks;  ///< clusters on the compared networks that are not counted
+  bool purchase = false;                ///< clusters are bought: cost and budget are purchase prices
+  /// Years of use for which the cost of owning a bought cluster is its cost, which decides. 0: the purchase price decides.
+  double total_years = 0;
   std::string plain_terms = "on demand";  ///< way to pay for rows without a list of rents; or "electricity"
   std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster
   /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
@@ -265,6 +268,7 @@ struct SizeOptions {
   int gpus = 0;                     ///< number of GPUs, rounded up to whole nodes; 0: as many as the deadline needs
   double days = 0, budget = 0;
   bool purchase = false;  ///< clusters are bought: the cheapest one has the least purchase price
+  bool by_total = false;  ///< the cost of owning a bought cluster for the years of depreciation decides, not its price
   double confidence = 0;  ///< least probability of meeting the deadline, 0.5 to 0.99; 0: the predicted time meets it
   int unit = 0;           ///< numbers of nodes are multiples of it; 0: of 1
   double batch_tolerance = 0;  ///< share by which the batch may differ, to take less time per sample
@@ -332,6 +336,8 @@ std::string quantity_value(const std::string& quantity, double value);
 /// Writes a value of this quantity with its unit: "95.79 days", "578,889 USD", "93.95 % of the simulated".
 std::string quantity_amount(const SizeAnswer&, const std::string& quantity, double value);
 const JsonFields<SizeAnswer>& size_fields();
+/// Names the cost that decides among purchases: "to buy", "to own for 4 years".
+std::string purchase_words(const SizeAnswer&);
 /// Returns the table of networks as CSV, with the keys of the JSON as columns.
 std::string size_networks_csv(const SizeNetworks&);
 /// Writes a row as text, for the journal.

@@ -58,6 +58,7 @@ class ChangeFinder {
     add_tokens();
     add_site_power();
     add_interest();
+    add_years();
     return std::move(all_);
   }
 
@@ -252,13 +253,29 @@ class ChangeFinder {
     add(std::move(quantity));
   }
 
-  /// Varies the interest, by which a network beside rented nodes costs more or less. No purchase price depends on it.
+  /// Returns the value of a quantity at which a function that grows or falls with it is 0. No value: at none that a
+  /// question may have.
+  static std::optional<double> root(double low, double high, const std::function<double(double)>& function) {
+    constexpr int halvings = 60;
+    const bool begins_below = function(low) < 0;
+    if (begins_below == (function(high) < 0)) return std::nullopt;
+    for (int i = 0; i < halvings; ++i) {
+      const double middle = (low + high) / 2;
+      ((function(middle) < 0) == begins_below ? low : high) = middle;
+    }
+    return (low + high) / 2;
+  }
+
+  /// Varies the interest, by which a network beside rented nodes costs more or less, or owning a cluster. No purchase
+  /// price depends on it.
   void add_interest() {
     const Purchase& purchase = prices_.purchase();
     const double interest = purchase.interest, share = purchase.yearly_share();
-    if (answer_.purchase || interest <= 0) return;
-    std::vector<double> part;  // the yearly share of the network's price in the cost of each way
-    for (const SizeWay& payment : ways_) part.push_back(SizePrices::network_part(payment));
+    if ((answer_.purchase && answer_.total_years <= 0) || interest <= 0) return;
+    std::vector<double> part;  // the yearly share of a price in the cost of each way
+    for (const SizeWay& payment : ways_)
+      part.push_back(answer_.total_years > 0 ? payment.row->ownership->price() * share * answer_.total_years
+                                             : SizePrices::network_part(payment));
     const auto share_at = [&purchase](double percent) {
       Purchase other = purchase;
       other.interest = percent / 100;
@@ -270,19 +287,40 @@ class ChangeFinder {
     };
     const auto add_candidate = [&](double wanted_share) {
       constexpr double most_percent = 100;
-      constexpr int halvings = 60;
-      double low = 1e-6, high = most_percent;
-      if (!(share_at(low) < wanted_share && wanted_share < share_at(high))) return;
-      for (int i = 0; i < halvings; ++i) {
-        const double middle = (low + high) / 2;
-        (share_at(middle) < wanted_share ? low : high) = middle;
-      }
-      quantity.candidates.push_back((low + high) / 2);
+      const auto value = root(1e-6, most_percent, [&](double percent) { return share_at(percent) - wanted_share; });
+      if (value) quantity.candidates.push_back(*value);
     };
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       if (part[i] != part[decided_])
         add_candidate(share * (1 + (ways_[i].cost - ways_[decided_].cost) / (part[decided_] - part[i])));
       if (answer_.budget > 0 && part[i] > 0) add_candidate(share * (1 + (answer_.budget - ways_[i].cost) / part[i]));
+    }
+    add(std::move(quantity));
+  }
+
+  /// Varies the years of depreciation, for which a cluster is owned: a dear one that runs cheaply needs time.
+  void add_years() {
+    const double years = answer_.total_years;
+    if (years <= 0) return;
+    const Purchase& purchase = prices_.purchase();
+    const auto cost_at = [this, &purchase](std::size_t i, double value) {
+      Purchase other = purchase;
+      other.years = value;
+      const Ownership& o = *ways_[i].row->ownership;
+      return value * (o.year() + o.price() * (other.yearly_share() - purchase.yearly_share()));
+    };
+    VariedQuantity quantity = varied("depreciation in years", years);
+    quantity.figures = [this, cost_at](std::size_t i, double value) {
+      return WayFigures{cost_at(i, value), ways_[i].needed_days()};
+    };
+    const auto add_candidate = [&](const std::function<double(double)>& function) {
+      if (const auto value = root(years * kLeastShare, years * kMostShare, function))
+        quantity.candidates.push_back(*value);
+    };
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      if (i != decided_)
+        add_candidate([&](double value) { return (cost_at(i, value) - cost_at(decided_, value)) / value; });
+      if (answer_.budget > 0) add_candidate([&](double value) { return cost_at(i, value) - answer_.budget; });
     }
     add(std::move(quantity));
   }

@@ -115,9 +115,10 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
 JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
-      .value("quantity", "", &T::quantity,
-             "price of the price file, deadline or delivery (in days), budget, time on a node type (in % of the "
-             "simulated), tokens, power of the site (in kW), or interest (in %)")
+      .value(
+          "quantity", "", &T::quantity,
+          "price of the price file, deadline or delivery (in days), budget, time on a node type (in % of the "
+          "simulated), tokens, power of the site (in kW), interest, staff or space (in %), or depreciation (in years)")
       .value("value", "", &T::value, "value of that quantity in the question")
       .value("threshold", "", &T::threshold, "value beyond which the decision is another one")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
@@ -153,6 +154,8 @@ JsonFields<SizeChoice> size_choice_fields() {
       .value("money", "money", &C::money,
              "cost of the training; of a purchase, the cost of owning it for the time of the training")
       .value("purchase", "money", &C::purchase, "purchase price")
+      .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
+      .value("total", "money", &C::total, "cost of owning it for the years of depreciation, always in use")
       .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("power_W", "W", &C::power, "mean power of the site during the training")
       .when(&C::power, "if the power of the devices is stated")
@@ -390,6 +393,9 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when(&A::not_searched, "if the question covers more than it may search")
           .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
           .when(&A::purchase, "with --purchase")
+          .value("total_cost_years", "years", &A::total_years,
+                 "cost and budget are those of owning a cluster for these years, always in use, in place of its price")
+          .when(&A::total_years, "with --by total-cost")
           .list("site_limits", &A::site_limits, site_limit_fields(),
                 "most nodes of each type that the site has room for")
           .when(&A::site_limits, "with limits of the site")

@@ -37,10 +37,11 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   const auto in_time = [&answer](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
   if (const SizeWay* payment = least_way(ways, in_time, cost_of_way)) {
     const bool is_rent = payment->terms != kPurchase && payment->terms != answer.plain_terms;
-    return fmt::format("the budget: the cheapest of the simulated sizes in time, {}{}{}, costs {}",
+    return fmt::format("the budget: the cheapest of the simulated sizes in time, {}{}{}, costs {}{}",
                        nodes_in_words(*payment->row),
                        payment->row->network.empty() ? "" : " with the network " + payment->row->network,
-                       is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency));
+                       is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency),
+                       answer.total_years > 0 ? " " + purchase_words(answer) : "");
   }
   const SizeWay* payment = least_way(ways, is_any_way, end_of_way);
   if (!payment) return "";

@@ -37,6 +37,7 @@ class ClusterSizer {
     answer_.confidence = options.confidence;
     answer_.budget = options.budget;
     answer_.purchase = options.purchase;
+    if (options.by_total) answer_.total_years = prices_.purchase.years;
     answer_.work = work();
     answer_.search_seconds = options.search_seconds;
     check_networks(question_);

@@ -1,5 +1,7 @@
-// The ways to pay for the evaluated clusters, and the decision among them.
+// The ways to pay for the evaluated clusters in figures and words, and the decision among them.
 #include "scenarios/src/sizing/size_ways.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -62,7 +64,7 @@ std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row)
   SizeWay payment = way_of(answer, row);
   payment.terms = kPurchase;
   payment.wait = row.ownership->delivery / kSecondsOfDay;
-  payment.cost = row.ownership->price();
+  payment.cost = answer.total_years > 0 ? row.ownership->total() : row.ownership->price();
   return payment;
 }
 
@@ -145,6 +147,39 @@ void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
   row.paid_gpu_hours = payment.days * kHoursOfDay * row.gpus;
   row.on_time = payment.on_time(answer);
   row.meets = meets_all(answer, payment);
+}
+
+std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes, const std::string& beside) {
+  const std::string owned = beside.empty() ? "" : fmt::format(" beside {} x {}", beside_nodes, beside);
+  return fmt::format("{} x {}{}", nodes, node, owned);
+}
+
+std::string types_in_words(const SizeRow& row) {
+  return row.node + (row.beside.empty() ? "" : " beside " + row.beside);
+}
+
+std::string full_number(double value) {
+  constexpr double many = 9999.5;
+  return value >= many ? with_commas(value) : fmt::format("{:.4g}", value);
+}
+
+std::string network_words(const SizeAnswer& answer, const std::string& network) {
+  return network.empty() || network == answer.counted_network ? "" : " with the network " + network;
+}
+
+std::string money_words(double money, const std::string& currency) {
+  const auto scaled = [&](double unit, const char* name) {
+    return fmt::format("{:.4g} {} {}", money / unit, name, currency);
+  };
+  constexpr double billion = 1e9, million = 1e6, thousand = 1e3;
+  if (money >= billion) return scaled(billion, "billion");
+  if (money >= million) return scaled(million, "million");
+  return money >= thousand ? fmt::format("{} {}", with_commas(money), currency)
+                           : fmt::format("{:.4g} {}", money, currency);
+}
+
+std::string purchase_words(const SizeAnswer& answer) {
+  return answer.total_years > 0 ? fmt::format("to own for {:.3g} years", answer.total_years) : "to buy";
 }
 
 }  // namespace trainyard

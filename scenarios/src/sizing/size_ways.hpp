@@ -18,7 +18,7 @@ struct SizeWay {
   double days = 0;     ///< days of the training
   double wait = 0;     ///< days until its nodes are delivered
   double goodput = 1;  ///< useful share of these days
-  double cost = 0;     ///< cost of the training, or the purchase price, or device-hours
+  double cost = 0;     ///< cost of the training, purchase price, cost of owning (`total_years`), or device-hours
   double longest = 1;  ///< the days may be so many times longer, with the requested probability
 
   double end() const { return wait + days; }
