@@ -218,7 +218,31 @@ TEST_CASE("a training on nodes in batches ends by the phases that run has on the
   CHECK(growth.end_days == Approx(end));
   CHECK(growth.end_days <= growth.full_days);
   REQUIRE(answer.cheapest);
-  CHECK(growth.full_days == Approx(answer.cheapest->end_days));
+  CHECK(growth.full_days == Approx(answer.cheapest->days() + 0.9));
+  CHECK(answer.cheapest->end_days == Approx(growth.end_days));
+  REQUIRE(growth.end_days < growth.full_days);
+  const auto answer_by = [&](double deadline) {
+    options.days = deadline;
+    return answer_with("[{nodes: 2, after: 0.1 d}, {nodes: 2, after: 0.3 d}, {after: 0.9 d}]");
+  };
+  // The verdict counts the growth: a deadline that all nodes at once would miss is met.
+  const SizeAnswer in_time = answer_by((growth.end_days + growth.full_days) / 2),
+                   late = answer_by(growth.end_days * 0.999);
+  REQUIRE(in_time.cheapest);
+  CHECK(in_time.cheapest->meets);
+  CHECK_THAT(in_time.verdict->decision, Contains(", as the nodes are delivered (2 nodes after "));
+  CHECK_THAT(size_screen(in_time), !Contains("none "));
+  CHECK_FALSE(late.cheapest);
+  CHECK_THAT(late.why_none, Contains("the deadline: ") && Contains("grows and ends after"));
+  // Without a stated number, more nodes that come late hide no smaller number that is in time.
+  options.gpus = 0;
+  options.unit = 2;
+  options.days = 30;
+  const SizeAnswer fewest = answer_with("[{nodes: 4, after: 0.1 d}, {after: 31 d}]");
+  REQUIRE(fewest.cheapest);
+  CHECK(fewest.cheapest->nodes <= 4);
+  options.gpus = 64;
+  options.unit = 0;
   CHECK_THAT(growth.reason, Contains(days_words(growth.end_days)) && Contains(days_words(growth.full_days)));
   CHECK_FALSE(answer_with("0.9 d").growth);
   const nlohmann::ordered_json json = size_fields().json(answer).at("growth");

@@ -18,13 +18,26 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
+/// A part of a training, on the nodes that are delivered by then.
+struct SizePhase {
+  int nodes = 0;                        ///< nodes that train
+  double begin_days = 0, end_days = 0;  ///< days from today on
+  double share = 0;                     ///< part of the training that it does
+  double alone_days = 0;                ///< days that the whole training takes on these nodes
+  double step_time = 0;                 ///< s
+  std::string plan;                     ///< the plan in words
+  std::string scenario;                 ///< the whole training on these nodes, as `run` takes it
+};
+
 /// A model on a number of nodes of one type, with the best plan found there. Nodes of another type that are owned already
 /// may train in the same job.
 struct SizeRow {
   std::string model, node;
-  int nodes = 0, gpus = 0;            ///< `gpus`: devices of all nodes of the job
-  std::string beside;                 ///< type of owned nodes in the same job; empty: there are none
-  int beside_nodes = 0;               ///< number of these nodes
+  int nodes = 0, gpus = 0;  ///< `gpus`: devices of all nodes of the job
+  std::string beside;       ///< type of owned nodes in the same job; empty: there are none
+  int beside_nodes = 0;     ///< number of these nodes
+  /// Parts of the training before all of its nodes are delivered, on those that are there; empty: it waits for all of them.
+  std::vector<SizePhase> phases;
   std::int64_t batch = 0;             ///< samples of a step
   std::vector<std::int64_t> batches;  ///< batches that were compared by their time per sample; empty: a single one
   std::string error;                  ///< why the training is impossible; empty: it is possible
@@ -38,7 +51,7 @@ struct SizeRow {
   bool meets = false;    ///< true: it meets deadline and budget
   std::string terms;     ///< way to pay by which it is judged (see best_way); empty: there are no prices
   double cost = 0;       ///< cost of the training, or purchase price, or device-hours
-  double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until its nodes are delivered
+  double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until all its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
   bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
   double parameters = 0, tokens = 0, steps = 0;  ///< `tokens` and `steps`: those of the whole training
@@ -200,17 +213,6 @@ struct SizeIslands {
   int nodes = 0, gpus = 0;       ///< their number, and that of their devices
   std::string reason;            ///< the cheapest way to train one model, and the others, in figures
   std::vector<SizeIsland> rows;  ///< ways to train, by the type that is bought
-};
-
-/// A part of a training, on the nodes that are delivered by then.
-struct SizePhase {
-  int nodes = 0;                        ///< nodes that train
-  double begin_days = 0, end_days = 0;  ///< days from today on
-  double share = 0;                     ///< part of the training that it does
-  double alone_days = 0;                ///< days that the whole training takes on these nodes
-  double step_time = 0;                 ///< s
-  std::string plan;                     ///< the plan in words
-  std::string scenario;                 ///< the whole training on these nodes, as `run` takes it
 };
 
 /// A training that begins on the first delivered nodes, and goes on with more as they are delivered.

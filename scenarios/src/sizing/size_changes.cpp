@@ -75,9 +75,6 @@ class ChangeFinder {
   std::vector<SizeThreshold> all_;
 
   WayFigures own_figures(std::size_t i) const { return {ways_[i].cost, ways_[i].needed_days()}; }
-  bool waits_as(std::size_t i, const std::string& node) const {
-    return ways_[i].row->node == node && ways_[i].wait > 0;
-  }
 
   VariedQuantity varied(const std::string& name, double value) const {
     return {name,
@@ -181,20 +178,32 @@ class ChangeFinder {
     if (answer_.budget > 0) add(std::move(budget));
   }
 
+  /// Varies the time until the last nodes of a type are delivered. Those of earlier batches come as before.
   void add_deliveries() {
     std::map<std::string, double> waits;  // indexed by node type
     for (const SizeWay& payment : ways_)
-      if (payment.wait > 0) waits[payment.row->node] = payment.wait;
+      if (payment.wait > 0) waits[payment.row->node] = std::max(waits[payment.row->node], payment.wait);
     for (const auto& [node, wait] : waits) {
       VariedQuantity delivery = varied(fmt::format("delivery of {} in days", node), wait);
-      const std::string& type = node;
-      delivery.figures = [this, type](std::size_t i, double days) {
-        WayFigures figures = own_figures(i);
-        if (waits_as(i, type)) figures.needed_days += days - ways_[i].wait;
-        return figures;
+      const auto waits_as = [this, type = node, wait = wait](std::size_t i) {
+        return ways_[i].row->node == type && ways_[i].wait == wait;
       };
-      for (std::size_t i = 0; i < ways_.size(); ++i)
-        if (waits_as(i, node)) delivery.candidates.push_back(answer_.days - ways_[i].days * ways_[i].longest);
+      const auto needed_at = [this](std::size_t i, double days) {
+        SizeWay moved = ways_[i];
+        moved.wait = moved.grows ? std::max(days, moved.row->phases.back().begin_days) : days;
+        return moved.needed_days();
+      };
+      delivery.figures = [this, waits_as, needed_at](std::size_t i, double days) {
+        return WayFigures{ways_[i].cost, waits_as(i) ? needed_at(i, days) : ways_[i].needed_days()};
+      };
+      for (std::size_t i = 0; i < ways_.size(); ++i) {
+        if (!waits_as(i)) continue;
+        if (!ways_[i].grows)
+          delivery.candidates.push_back(answer_.days - ways_[i].days * ways_[i].longest);
+        else if (const auto days = root(wait * kLeastShare, wait * kMostShare,
+                                        [&](double value) { return needed_at(i, value) - answer_.days; }))
+          delivery.candidates.push_back(*days);
+      }
       add(std::move(delivery));
     }
   }
@@ -333,7 +342,7 @@ class ChangeFinder {
   WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
     const SizeWay& payment = ways_[i];
     if (!is_on(payment, node)) return own_figures(i);
-    return {scaled_cost(payment, timed_[i], factor), payment.wait + payment.days * payment.longest * factor};
+    return {scaled_cost(payment, timed_[i], factor), payment.end_at(payment.longest * factor)};
   }
 
   /// Returns the cost of a way if its training takes `factor` times as long.
@@ -346,9 +355,7 @@ class ChangeFinder {
   }
 
   /// Returns the factor of the time of a way at which it ends at the deadline.
-  double latest_factor(const SizeWay& payment) const {
-    return (answer_.days - payment.wait) / (payment.days * payment.longest);
-  }
+  double latest_factor(const SizeWay& payment) const { return payment.done(answer_.days) / payment.longest; }
 
   /// Lists the factors at which the decision may change: a way misses the deadline, a reserved term ends, or two costs, or a
   /// cost and the budget, are equal. Costs are linear between the ends of terms.

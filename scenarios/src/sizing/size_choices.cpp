@@ -228,7 +228,7 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   choice.on_time = payment.on_time(answer);
   if (row.doubt.exists()) {
     const StepRange range = DoubtModel::shipped().range(row.doubt, kLikely);
-    choice.likely_days = {payment.wait + payment.days * range.low, payment.wait + payment.days * range.high};
+    choice.likely_days = {payment.end_at(range.low), payment.end_at(range.high)};
   }
   if (row.time > 0) choice.power = row.energy / row.time;
   choice.risk = row.risk;

@@ -41,7 +41,8 @@ JsonFields<SizeRow> size_row_fields() {
       .when(is_good, if_possible)
       .value("end_days", "d", &R::end_days, "days until the training ends on these terms, including the delivery")
       .when(is_good, if_possible)
-      .value("delivery_days", "d", &R::wait_days, "days until its nodes are delivered")
+      .value("delivery_days", "d", &R::wait_days,
+             "days until all its nodes are delivered; a training that grows with them begins earlier")
       .when(&R::wait_days, "with a delivery")
       .value("paid_goodput", "share", &R::paid_goodput, "useful share of the time on these terms")
       .when(is_good, if_possible)

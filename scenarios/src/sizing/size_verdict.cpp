@@ -93,10 +93,16 @@ std::string chance_words(double probability) {
 namespace {
 
 /// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
-std::string time_words(const SizeChoice& c, double wait) {
+std::string time_words(const SizeChoice& c, const SizeWay& payment) {
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
   std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
-  if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait * of_day));
+  if (payment.grows)
+    text += fmt::format(", as the nodes are delivered ({} after {} {unit}, all after {})",
+                        counted_noun(payment.row->phases.front().nodes, "node"),
+                        number_of_days(payment.row->phases.front().begin_days * of_day),
+                        number_of_days(payment.wait * of_day), fmt::arg("unit", unit));
+  else if (payment.wait > 0)
+    text += fmt::format(", of which {} for the delivery", number_of_days(payment.wait * of_day));
   if (c.likely_days)
     text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front() * of_day),
                         number_of_days(c.likely_days->back() * of_day), percent(kLikely, 0));
@@ -165,7 +171,7 @@ class VerdictWriter {
   std::string decision_words() const {
     const SizeRow& row = *decision_->row;
     const std::string& terms = decision_->terms;
-    const std::string time = time_words(choice_of_way(answer_, *decision_), decision_->wait);
+    const std::string time = time_words(choice_of_way(answer_, *decision_), *decision_);
     const std::string network = row.network.empty() ? "" : " with the network " + row.network;
     if (terms.empty())
       return fmt::format("{}Take {}: {}, {}.", model_words(), nodes_in_words(row), time, cost_words(decision_->cost));
@@ -381,7 +387,7 @@ class VerdictWriter {
         (row.network.empty() ? "" : " with the network " + row.network) +
             (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
                                                                                              : " (" + row.terms + ")"),
-        cost, time_words(choice_of_way(answer_, payment), payment.wait));
+        cost, time_words(choice_of_way(answer_, payment), payment));
   }
 
   std::string missing_words() const {

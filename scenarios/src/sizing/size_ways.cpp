@@ -22,6 +22,18 @@ double longest_factor(const SizeAnswer& answer, const SizeRow& row) {
   return DoubtModel::shipped().range(row.doubt, 2 * answer.confidence - 1).high;
 }
 
+/// Returns the days of the training, each times the devices that train.
+double gpu_days(const SizeWay& payment) {
+  const SizeRow& row = *payment.row;
+  const double end = payment.end();
+  double all = std::max(0.0, end - payment.wait) * row.gpus;
+  for (std::size_t i = 0; payment.grows && i < row.phases.size(); ++i) {
+    const double next = i + 1 < row.phases.size() ? row.phases[i + 1].begin_days : payment.wait;
+    all += std::max(0.0, std::min(end, next) - row.phases[i].begin_days) * row.gpus / row.nodes * row.phases[i].nodes;
+  }
+  return all;
+}
+
 SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
   SizeWay payment;
   payment.row = &row;
@@ -33,10 +45,32 @@ SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
 
 }  // namespace
 
+double SizeWay::end_at(double factor) const {
+  double left = factor;
+  for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
+    const SizePhase& phase = row->phases[i];
+    const double end = i + 1 < row->phases.size() ? row->phases[i + 1].begin_days : wait,
+                 part = std::max(0.0, end - phase.begin_days) / phase.alone_days;
+    if (left <= part) return phase.begin_days + left * phase.alone_days;
+    left -= part;
+  }
+  return wait + left * days;
+}
+
+double SizeWay::done(double day) const {
+  double part = std::max(0.0, day - wait) / days;
+  for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
+    const SizePhase& phase = row->phases[i];
+    const double end = i + 1 < row->phases.size() ? row->phases[i + 1].begin_days : wait;
+    part += std::max(0.0, std::min(day, end) - phase.begin_days) / phase.alone_days;
+  }
+  return part;
+}
+
 std::optional<double> SizeWay::on_time(const SizeAnswer& answer) const {
   if (!row->doubt.exists()) return std::nullopt;
-  if (wait >= answer.days) return 0.0;
-  return DoubtModel::shipped().probability_within(row->doubt, (answer.days - wait) / days);
+  const double part = done(answer.days);
+  return part > 0 ? DoubtModel::shipped().probability_within(row->doubt, part) : 0.0;
 }
 
 std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
@@ -64,6 +98,7 @@ std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row)
   SizeWay payment = way_of(answer, row);
   payment.terms = kPurchase;
   payment.wait = row.ownership->delivery / kSecondsOfDay;
+  payment.grows = !row.phases.empty();
   payment.cost = answer.total_years > 0 ? row.ownership->total() : row.ownership->price();
   return payment;
 }
@@ -144,7 +179,7 @@ void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
   row.end_days = payment.end();
   row.wait_days = payment.wait;
   row.paid_goodput = payment.goodput;
-  row.paid_gpu_hours = payment.days * kHoursOfDay * row.gpus;
+  row.paid_gpu_hours = gpu_days(payment) * kHoursOfDay;
   row.on_time = payment.on_time(answer);
   row.meets = meets_all(answer, payment);
 }
