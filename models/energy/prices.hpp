@@ -25,6 +25,8 @@ struct Purchase {
   double staff = 0, space = 0;                           ///< a year's cost, as a share of the purchase price
   double kw_month = 0;                                   ///< price of space for one kW of the nodes, per month
   std::vector<std::pair<std::string, int>> owned_nodes;  ///< number of nodes that are owned already, by their type
+  int owned_switches = 0, owned_cables = 0;  ///< switches of `switch_ports` and cables that are owned already
+  bool owns_storage = false;                 ///< the storage is there already
   /// Nodes that are delivered together. Those of the last batch are all further ones.
   struct Batch {
     int nodes = 0;
@@ -35,6 +37,11 @@ struct Purchase {
 
   /// Returns the price of `count` pieces at the price that applies from this quantity on.
   static double price_of(const Steps&, double count);
+  /// Return the price of the switches and cables that a network needs beside the owned ones.
+  double price_of_switches(double needed) const;
+  double price_of_cables(double needed) const;
+  /// Names the keys of `owned` that are no types of nodes: switch, cable, storage.
+  static bool is_network_part(const std::string& key) { return key == "switch" || key == "cable" || key == "storage"; }
   /// Returns the price of a cable of so many metres by `cables_by_length`. Throws UserError if all lengths are shorter.
   double price_of_length(double metres) const;
   /// Returns the cost of a year of what is bought, as a share of its price: depreciation, interest, staff and space.

@@ -213,18 +213,22 @@ std::string cable_table(const SizeAnswer& a) {
   if (!network && row) network = a.networks->find(*row, a.counted_network);
   if (!network || network->by_length.empty()) return "";
   const auto money = [](const std::optional<double>& amount) { return amount ? size_money(*amount) : "-"; };
+  const auto count_words = [](std::int64_t count, std::int64_t owned) {
+    return counted(count) + (owned > 0 ? fmt::format(", {} of them owned", owned) : "");
+  };
+  const std::int64_t bought_switches = network->switches - network->owned_switches;
   TextTable table{"part", ">length", ">count", ">price of one", ">price"};
-  table.rows.push_back({"switch", "", counted(network->switches),
-                        network->price_of_switches && network->switches > 0
-                            ? size_money(*network->price_of_switches / static_cast<double>(network->switches))
+  table.rows.push_back({"switch", "", count_words(network->switches, network->owned_switches),
+                        network->price_of_switches && bought_switches > 0
+                            ? size_money(*network->price_of_switches / static_cast<double>(bought_switches))
                             : "-",
                         money(network->price_of_switches)});
   std::optional<double> sum = network->price_of_switches;
   for (const SizeCables& cables : network->by_length) {
     std::optional<double> price;
-    if (cables.price) price = *cables.price * static_cast<double>(cables.count);
+    if (cables.price) price = *cables.price * static_cast<double>(cables.count - cables.owned);
     table.rows.push_back({cables.optical ? "optical cable" : "copper cable", fmt::format("{} m", exact(cables.length)),
-                          counted(cables.count), money(cables.price), money(price)});
+                          count_words(cables.count, cables.owned), money(cables.price), money(price)});
     if (sum && price)
       *sum += *price;
     else

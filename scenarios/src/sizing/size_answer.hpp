@@ -138,6 +138,7 @@ struct SizeCables {
   double length = 0;     ///< m, as sold
   std::int64_t count = 0;
   std::optional<double> price = {};  ///< price of one. No value: it has none
+  std::int64_t owned = 0;            ///< number of those that are owned already
 };
 
 /// A network between the nodes of a cluster, with the cluster's plan simulated on it.
@@ -150,7 +151,8 @@ struct SizeNetwork {
   std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
   int nodes_of_rack = 0;                             ///< most nodes of a rack in the plan of the cables
   std::vector<SizeCables> by_length = {};            ///< the cables, the shortest first
-  std::optional<double> price_of_switches = {};      ///< price of all switches. No value: they have no price
+  std::int64_t owned_switches = 0;                   ///< switches that are owned already
+  std::optional<double> price_of_switches = {};      ///< price of the bought switches. No value: they have no price
   std::optional<double> network_cost = {};           ///< cost of switches and cables. No value: they have no price
   std::optional<double> cost = {};                   ///< cost of nodes and network. No value: likewise
   double step_time = 0;                              ///< s

@@ -221,7 +221,9 @@ JsonFields<SizeCables> size_cables_fields() {
       .value("length_m", "m", &C::length, "length of the cable, as sold")
       .value("count", "", &C::count, "number of such cables")
       .value("price", "money", &C::price, "price of one")
-      .when(&C::price, "if cables have a price");
+      .when(&C::price, "if cables have a price")
+      .value("owned", "", &C::owned, "number of those that are owned already")
+      .when(&C::owned, "with prices.purchase.owned");
 }
 
 JsonFields<SizeNetwork> size_network_fields() {
@@ -253,7 +255,9 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(is_good, if_possible)
       .list("by_length", &N::by_length, size_cables_fields(), "the cables by their length")
       .when(is_good, if_possible)
-      .value("price_of_switches", "money", &N::price_of_switches, "price of all switches")
+      .value("owned_switches", "", &N::owned_switches, "number of switches that are owned already")
+      .when(&N::owned_switches, "with prices.purchase.owned")
+      .value("price_of_switches", "money", &N::price_of_switches, "price of the bought switches")
       .when(&N::price_of_switches, "if switches have a price")
       .value("network_cost", "money", &N::network_cost,
              "price of switches and cables; without --purchase, the cost of owning them during the training")

@@ -154,15 +154,16 @@ function networkParts(all) {
   let i = all.rows.findIndex(n => n.chosen);
   if (i < 0) i = all.rows.findIndex(n => n.network === counted && n.node === best.node && n.nodes === best.nodes && n.model === best.model);
   if (i < 0 || !all.rows[i].by_length) return null;
-  const n = all.rows[i], at = `networks.rows.${i}`, full = v => v === undefined ? '–' : v.toLocaleString('en-US', {maximumFractionDigits: 2});
+  const n = all.rows[i], at = `networks.rows.${i}`, bought = (count, owned) => count - (owned || 0), full = v => v === undefined ? '–' : v.toLocaleString('en-US', {maximumFractionDigits: 2});
   const parts = n.by_length.map((c, k) => [c.optical ? 'optical cable' : 'copper cable', `${c.length_m} m`, cell(`${at}.by_length.${k}.count`, 'number'),
-    full(c.price), c.price === undefined ? '–' : full(c.price * c.count)]);
+    full(c.price), c.price === undefined ? '–' : full(c.price * bought(c.count, c.owned))]);
   const sum = n.price_of_switches === undefined || n.by_length.some(c => c.price === undefined) ? undefined
-    : n.by_length.reduce((all, c) => all + c.price * c.count, n.price_of_switches);
+    : n.by_length.reduce((all, c) => all + c.price * bought(c.count, c.owned), n.price_of_switches);
+  const owned = n.owned_switches || n.by_length.some(c => c.owned) ? `Owned already: ${[n.owned_switches && `${n.owned_switches} switches`, ...n.by_length.map(c => c.owned && `${c.owned} cables of ${c.length_m} m`)].filter(Boolean).join(', ')}.` : '';
   return el('div', {class: 'screen'}, el('h3', {}, `Parts of ${n.network} on ${n.nodes} × ${n.node}, with ${n.nodes_of_rack} node${n.nodes_of_rack === 1 ? '' : 's'} in a rack`),
     table([{name: 'part'}, {name: 'length', number: true}, {name: 'count', number: true}, {name: `${currency} for one`, number: true}, {name: currency, number: true}],
-      [['switch', '', cell(`${at}.switches`, 'number'), n.price_of_switches === undefined ? '–' : full(n.price_of_switches / n.switches), full(n.price_of_switches)], ...parts,
-        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]));
+      [['switch', '', cell(`${at}.switches`, 'number'), !n.price_of_switches ? '–' : full(n.price_of_switches / bought(n.switches, n.owned_switches)), full(n.price_of_switches)], ...parts,
+        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]), owned ? el('p', {class: 'quiet'}, owned) : null);
 }
 
 const siteWords = {power: 'power of the site', rack_power: 'power of a rack', rack_nodes: 'nodes of a rack', racks: 'number of racks', ports: 'ports of the network'};
