@@ -118,7 +118,7 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
       network ? full_bisection_network(adapters, purchase.switch_ports, purchase.place) : SwitchCount{};
   all.purchase_prices["switches"] = purchase.price_of_switches(count.switches);
   all.purchase_prices["cables"] = purchase.price_of_cables(count.cables);
-  all.purchase_prices["storage"] = bought_nodes > 0 && !purchase.owns_storage ? purchase.storage : 0;
+  all.purchase_prices["storage"] = bought_nodes > 0 ? purchase.price_of_storage(nodes) : 0;
   const double price = all.price();
   all.interest = purchase.interest;
   all.years = purchase.years;

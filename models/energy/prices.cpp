@@ -163,7 +163,9 @@ void read_purchase(Purchase& purchase, Fields& prices) {
        "the next length that is long enough. Default: cable."});
   if (!purchase.cables_by_length.empty() && purchase.cable.empty())
     fields.refuse("cables", "expected cable, too: the price of a cable in answers that know no lengths");
-  purchase.storage = fields.number({"storage", "Price of the storage. Default: 0."}, 0, kMostMoney, 0);
+  purchase.storage = read_steps(
+      fields,
+      {"storage", "Price of the storage, also by the nodes of the cluster: {1: 500000, 64: 2000000}. Default: 0."});
   purchase.years = fields.number({"years", "Years of depreciation. Default: 4."}, 0.1, most_years, 4);
   purchase.interest =
       fields.number({"interest", "Interest of a year, for example 0.06. Default: 0."}, 0, most_share, 0);
@@ -216,6 +218,10 @@ double Purchase::price_of_switches(double needed) const {
 }
 
 double Purchase::price_of_cables(double needed) const { return price_of(cable, std::max(0.0, needed - owned_cables)); }
+
+double Purchase::price_of_storage(int all_nodes) const {
+  return owns_storage || all_nodes == 0 ? 0 : price_of(storage, all_nodes) / all_nodes;
+}
 
 double Purchase::price_of_length(double metres) const {
   for (const auto& [length, price] : cables_by_length)
@@ -302,7 +308,7 @@ double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpu
   fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", names)));
 }
 
-Prices read_prices(const Node& node) {
+Prices read_prices(const Node& node, const std::optional<double>& site_kwh) {
   Fields fields(node, "prices");
   Prices prices;
   prices.place = node.place;
@@ -316,6 +322,8 @@ Prices read_prices(const Node& node) {
   read_parts(prices.parts, fields);
   read_purchase(prices.purchase, fields);
   fields.finish();
+  if (site_kwh) prices.purchase.kwh = *site_kwh;
+  if (site_kwh && prices.kwh > 0) prices.kwh = *site_kwh;
   if (prices.rents.empty() && !prices.offers.empty())
     fail(node.place, "prices: reserved and spot are compared with rents on demand; expected gpu_hour or node_hour");
   if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.is_given() && !prices.purchase.has_prices())

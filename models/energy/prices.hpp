@@ -18,7 +18,7 @@ struct Purchase {
   /// Prices of cables of up to so many metres. The lengths ascend. Empty: all cables cost `cable`.
   std::vector<std::pair<double, double>> cables_by_length;
   int switch_ports = 0;                                  ///< ports of a switch
-  double storage = 0;                                    ///< price of the storage
+  Steps storage;                                         ///< price of the storage, by the nodes of the cluster
   double years = 4;                                      ///< years of depreciation, after which it is worth nothing
   double interest = 0;                                   ///< interest of a year, as a share
   double kwh = 0;                                        ///< price of a kWh at the site
@@ -40,6 +40,8 @@ struct Purchase {
   /// Return the price of the switches and cables that a network needs beside the owned ones.
   double price_of_switches(double needed) const;
   double price_of_cables(double needed) const;
+  /// Returns the price of the storage of a cluster of so many nodes. 0: it is owned, or has no price.
+  double price_of_storage(int all_nodes) const;
   /// Names the keys of `owned` that are no types of nodes: switch, cable, storage.
   static bool is_network_part(const std::string& key) { return key == "switch" || key == "cable" || key == "storage"; }
   /// Returns the price of a cable of so many metres by `cables_by_length`. Throws UserError if all lengths are shorter.
@@ -180,10 +182,11 @@ struct Prices {
 /// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
 /// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, cables: {LENGTH:
 /// money}, storage, years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A
-/// price of a purchase is money, or a map from quantities to money. A delivery is a time, or a list of batches `{nodes,
+/// price of a purchase is money, or a map from quantities to money (of the storage, from numbers of nodes). A delivery is a time, or a list of batches `{nodes,
 /// after}`. `check_price_names` checks the names.
+/// `site_kwh`: a site's own price of a kWh, for a purchase, and for rents if electricity is paid in addition to them.
 /// Throws UserError with the place for a negative price, and if nothing is priced.
-Prices read_prices(const Node&);
+Prices read_prices(const Node&, const std::optional<double>& site_kwh = {});
 
 /// Cost of the whole training by one kind of rent.
 struct RentCost {

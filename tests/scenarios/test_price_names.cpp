@@ -179,6 +179,56 @@ TEST_CASE("bought nodes arrive in batches, the owned ones first, and the last ba
         Contains("prices.yml:1:") && Contains(error));
 }
 
+TEST_CASE("prices by quantity replace those of a base, storage is by nodes, and a site has its own price of a kWh",
+          "[costs]") {
+  const auto on_base = [](const std::string& changes) {
+    const std::string file =
+        (std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "prices-example.yml").string();
+    return read_prices(Catalog().resolve(
+        "price", parse_document("base: \"" + file + "\"\npurchase: {" + changes + "}\n", "over.yml")));
+  };
+  const Purchase switches = on_base("switch: {1: 30000, 10: 20000}").purchase;
+  CHECK(switches.network_switch == Purchase::Steps{{1, 30000}, {10, 20000}});
+  CHECK(switches.cable == Purchase::Steps{{1, 1000}});
+  CHECK(on_base("cable: {1: 5, 100: 4}").purchase.price_of_cables(100) == 400);
+  const Purchase nodes = on_base("node: {dgx-h100: {1: 9, 8: 7}}, cables: {5 m: 1, 7 m: 2}").purchase;
+  CHECK(nodes.node_price("dgx-h100", "h100-sxm5-80gb", 8, 8) == 7);
+  CHECK(nodes.node_price("dgx-b200", "b200-sxm-180gb", 8, 8) == 450000);
+  // A map on a map replaces it, too: the quantities of both would not ascend.
+  const auto twice = [](const std::string& changes) {
+    return read_prices(Catalog().resolve(
+        "price", parse_document("base: {purchase: {node: {dgx-h100: {1: 9, 64: 7}}, cables: {3 m: 1, 9 m: 2}, cable: "
+                                "3}}\npurchase: {" +
+                                    changes + "}\n",
+                                "over.yml")));
+  };
+  CHECK(twice("node: {dgx-h100: {1: 8, 10: 6}}").purchase.nodes.front().second == Purchase::Steps{{1, 8}, {10, 6}});
+  CHECK(twice("cables: {5 m: 4}").purchase.cables_by_length.size() == 1);
+  CHECK(twice("node: {dgx-h100: 5}").purchase.nodes.front().second == Purchase::Steps{{1, 5}});
+  CHECK_THROWS_WITH(on_base("switch: {10: 30000}"), Contains("over.yml:2:") && Contains("from 1 on"));
+  const Purchase storage = on_base("storage: {1: 5, 16: 50}").purchase;
+  CHECK(storage.price_of_storage(1) == 5);
+  CHECK(storage.price_of_storage(15) == 5);
+  CHECK(storage.price_of_storage(16) == 50);
+  CHECK(on_base("storage: 7").purchase.price_of_storage(300) == 7);
+  CHECK(on_base("storage: 7, owned: {storage: 1}").purchase.price_of_storage(300) == 0);
+  const auto electricity = [](const std::string& site, const std::string& kwh) {
+    const Scenario s = read_scenario(
+        parse_document("model: gpt2\ncluster: {node: dgx-h100}\nplan: {global_batch_size: 8, micro_batch_size: 1}\n"
+                       "prices: {gpu_hour: {h100-sxm5-80gb: 1}" +
+                           kwh + ", purchase: {node: {dgx-h100: 1000}, kwh: 0.1}}\nsite: " + site + "\n",
+                       "s.yaml"),
+        "s");
+    const Money money = *trainyard::answer(s, {.simulation = {.critical_path = false}}).result.money;
+    return std::pair(money.ownership->yearly.at("electricity"), money.step);
+  };
+  const auto own = electricity("{pue: 1.2, kwh: 0.3}", ""), common = electricity("{pue: 1.2}", "");
+  CHECK(own.first == Approx(3 * common.first));
+  CHECK(own.second == common.second);  // a rent includes its electricity
+  CHECK(electricity("{pue: 1.2, kwh: 0.3}", ", kwh: 0.1").second ==
+        Approx(electricity("{pue: 1.2}", ", kwh: 0.3").second));
+}
+
 TEST_CASE("a training on nodes in batches ends by the phases that run has on these nodes", "[size]") {
   SizeOptions options;
   options.days = 30;
