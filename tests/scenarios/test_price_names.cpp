@@ -229,6 +229,34 @@ TEST_CASE("prices by quantity replace those of a base, storage is by nodes, and 
         Approx(electricity("{pue: 1.2}", ", kwh: 0.3").second));
 }
 
+TEST_CASE("a site without room for a single node says what the smallest one needs", "[size]") {
+  const auto answer_at = [](const std::string& site) {
+    SizeOptions options;
+    options.days = 1;
+    options.node_types = {"dgx-a100", "dgx-h100"};
+    options.work = 2e5;
+    return size_clusters(parse_document("cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {global_batch_size: 64, "
+                                        "micro_batch_size: 1, training: {tokens: 1e9}}\nsite: " +
+                                            site + "\n",
+                                        "small.yaml"),
+                         "small", options);
+  };
+  for (const auto& [site, words] :
+       {std::pair{"{power: 1 kW, pue: 2}", "needs 13 kW with cooling, and the site has 1 kW"},
+        {"{power: 1 kW, pue: 1}", "needs 6.5 kW, and the site has 1 kW"},
+        {"{racks: 1, rack_power: 1 kW}", "needs 6.5 kW, and a rack has 1 kW"},
+        {"{ports: 2}", "has 8 adapters, and the site 2 ports"}}) {
+    CAPTURE(site);
+    const SizeAnswer answer = answer_at(site);
+    REQUIRE(answer.verdict);
+    CHECK(answer.verdict->decision == "The site has no room for a node.");
+    CHECK_THAT(answer.why_none,
+               Contains("even of the smallest type, dgx-a100, a node ") && Catch::Matchers::EndsWith(words));
+    CHECK_THAT(size_screen(answer), Contains("none       has room at the site") && !Contains("has a plan"));
+    CHECK(size_fields().json(answer).at("site_limits").front().contains("shortage"));
+  }
+}
+
 TEST_CASE("a training on nodes in batches ends by the phases that run has on these nodes", "[size]") {
   SizeOptions options;
   options.days = 30;

@@ -387,7 +387,8 @@ std::string size_screen(const SizeAnswer& a) {
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())
-    text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
+    text += fmt::format("{}{}\n", report_label("none"),
+                        a.why_none.empty() ? fmt::format("{}has a plan", simulated_sizes) : "has room at the site");
   line("nearest", a.nearest);
   std::vector<std::string> rooms;
   for (const SizeSiteLimit& limit : a.site_limits)

@@ -110,7 +110,9 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
       .value("nodes", "", &L::nodes, "most nodes that the site has room for")
       .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes")
       .value("node_power_W", "W", &L::node_power, "most power of a node, without cooling")
-      .when(&L::node_power, "if it is stated");
+      .when(&L::node_power, "if it is stated")
+      .value("shortage", "", &L::shortage, "why there is no room for a node: what it needs, and what there is")
+      .when(&L::shortage, "if there is none");
 }
 
 JsonFields<SizeThreshold> threshold_fields() {
@@ -405,7 +407,7 @@ const JsonFields<SizeAnswer>& size_fields() {
                 "most nodes of each type that the site has room for")
           .when(&A::site_limits, "with limits of the site")
           .value("why_none", "", &A::why_none, "which condition no evaluated cluster meets")
-          .when(&A::why_none, "if no evaluated cluster meets all, and one has a plan")
+          .when(&A::why_none, "if no evaluated cluster meets all, and one has a plan, or the site has no room")
           .list("thresholds", &A::thresholds, threshold_fields(),
                 "values of prices, deadline and budget at which the decision changes")
           .when(&A::thresholds, "if a cluster meets deadline and budget")

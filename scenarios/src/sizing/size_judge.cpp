@@ -62,6 +62,20 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   return text;
 }
 
+/// If the site has no room for any node, says what the node that needs the least power needs.
+void tell_shortage(SizeAnswer& answer) {
+  const SizeSiteLimit* least = nullptr;
+  for (const SizeSiteLimit& limit : answer.site_limits) {
+    if (limit.shortage.empty()) return;
+    if (!least || limit.node_power < least->node_power) least = &limit;
+  }
+  if (!least) return;
+  const char* beginning = answer.site_limits.size() > 1 ? "even of the smallest type, " : "of type ";
+  answer.why_none = fmt::format("site.{}: {}{}, {}", least->limit, beginning, least->node, least->shortage);
+  answer.verdict = SizeVerdict{
+      "The site has no room for a node.", "Missed: " + answer.why_none + ".", "A site with more of it may do.", {}};
+}
+
 void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
   for (SizeRow& row : rows) {
     if (!row.good()) continue;
@@ -120,7 +134,7 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
     answer.nearest = row_of(answer, nearest ? nearest : least_way(ways, is_any_way, cost_of_way));
   }
   const auto& best = decision ? answer.cheapest : answer.nearest;
-  if (!best) return;
+  if (!best) return tell_shortage(answer);
   if (!answer.currency.empty()) answer.choices = size_choices(answer, prices, best->model, decision);
   answer.verdict = size_verdict(answer, ways, decision);
 }

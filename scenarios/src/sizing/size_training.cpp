@@ -63,7 +63,8 @@ SizeRow SizeQuestion::empty_row(const SizeCase& size_case, int nodes) const {
 
 SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
   SizeRow row = empty_row(size_case, nodes);
-  row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
+  row.error = fmt::format("the site has room for {} nodes (site.{}){}", limit.nodes, limit.limit,
+                          limit.shortage.empty() ? "" : ": " + limit.shortage);
   row.refused = true;
   return row;
 }
