@@ -73,16 +73,16 @@ TEST_CASE("switches, cables and storage that are owned already cost nothing, and
                            "x.yaml"));
     return r.money->ownership->purchase_prices;
   };
-  // 72 adapters: three leaves of 32 with 32 uplinks, and two spines of 64 ports; 72 + 96 cables.
+  // 72 adapters: three leaves with 24 uplinks each, and two spines of 64 ports; 72 + 72 cables.
   const auto all = bought("");
   const double switches = all.at("switches") / 90, cables = all.at("cables");
   CHECK(all.at("storage") == 500);
   CHECK(switches == 5);
-  CHECK(cables == 168);
+  CHECK(cables == 144);
   const auto beside = bought(", switch: 2, cable: 100, storage: 1");
   CHECK(beside.at("nodes") == 1000);
   CHECK(beside.at("switches") == 3 * 100);  // the price by quantity is that of the bought ones
-  CHECK(beside.at("cables") == 68);
+  CHECK(beside.at("cables") == 44);
   CHECK(beside.at("storage") == 0);
   const auto nothing = bought(", switch: 9, cable: 900, storage: 1");
   CHECK(nothing.at("switches") + nothing.at("cables") + nothing.at("storage") == 0);

@@ -162,7 +162,7 @@ std::string choice_table(const SizeAnswer& a) {
   constexpr double mega = 1e6;
   const bool has_decision = std::ranges::any_of(a.choices, &SizeChoice::decision);
   TextTable table{"", "paid", ">nodes", ">days", ">80 % range", ">in time", ">MW", ">" + a.currency, ">to buy"};
-  if (a.purchase) table.add_column("to own");
+  if (a.total_years > 0) table.add_column("to own");
   table.add_column(has_decision ? "equals *; now" : "misses", false);
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
@@ -178,7 +178,7 @@ std::string choice_table(const SizeAnswer& a) {
                           c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-", size_money(c.money),
                           c.terms == "purchase" ? size_money(c.purchase) : "-"});
     std::vector<std::string>& cells = table.rows.back();
-    if (a.purchase) cells.push_back(c.terms == "purchase" ? size_money(c.total) : "-");
+    if (a.total_years > 0) cells.push_back(c.terms == "purchase" ? size_money(c.total) : "-");
     cells.push_back(last);
   }
   constexpr std::size_t most = 120;  // columns
@@ -187,7 +187,7 @@ std::string choice_table(const SizeAnswer& a) {
               ? "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
                 "  equals *: the price with which the choice costs as much as *; then the price now\n"
               : "  The cost of a purchase is that of owning it for the time of the training\n") +
-         (a.purchase ? "  to own: cost of owning it for the years of depreciation, always in use\n" : "") +
+         (a.total_years > 0 ? "  to own: cost of owning it for the years of depreciation, always in use\n" : "") +
          (std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.used_money > 0; })
               ? "  A reserved term is paid to its end. Its cost for the hours used is what compares with a purchase\n"
               : "") +

@@ -21,6 +21,7 @@ constexpr int kMostTerms = 12;
 constexpr double kHoursOfTimedDay = 24;
 /// Values beyond these shares of the present one are no prices, times or limits that a question may have.
 constexpr double kLeastShare = 0.02, kMostShare = 50;
+constexpr double kMostPercent = 100, kLeastYears = 0.1, kMostYears = 50;  ///< what a price file may state
 /// Two costs that differ less than this share are equal: any change of a price decides between them.
 constexpr double kTie = 1e-9;
 
@@ -105,7 +106,9 @@ class ChangeFinder {
     std::vector<double>& values = quantity.candidates;
     std::erase_if(values, [&quantity](double value) {
       const double share = value / quantity.value;
-      return !(share >= kLeastShare) || share > kMostShare || (!quantity.is_limit && std::abs(share - 1) < kTie);
+      const bool is_whole = quantity.name.ends_with(" in %") && value > kMostPercent;
+      return !(share >= kLeastShare) || share > kMostShare || is_whole ||
+             (!quantity.is_limit && std::abs(share - 1) < kTie);
     });
     std::sort(values.begin(), values.end());
     for (auto value = std::upper_bound(values.begin(), values.end(), quantity.value); value != values.begin();)
@@ -295,8 +298,7 @@ class ChangeFinder {
       return WayFigures{ways_[i].cost + part[i] * (share_at(percent) / share - 1), ways_[i].needed_days()};
     };
     const auto add_candidate = [&](double wanted_share) {
-      constexpr double most_percent = 100;
-      const auto value = root(1e-6, most_percent, [&](double percent) { return share_at(percent) - wanted_share; });
+      const auto value = root(1e-6, kMostPercent, [&](double percent) { return share_at(percent) - wanted_share; });
       if (value) quantity.candidates.push_back(*value);
     };
     for (std::size_t i = 0; i < ways_.size(); ++i) {
@@ -323,8 +325,7 @@ class ChangeFinder {
       return WayFigures{cost_at(i, value), ways_[i].needed_days()};
     };
     const auto add_candidate = [&](const std::function<double(double)>& function) {
-      if (const auto value = root(years * kLeastShare, years * kMostShare, function))
-        quantity.candidates.push_back(*value);
+      if (const auto value = root(kLeastYears, kMostYears, function)) quantity.candidates.push_back(*value);
     };
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       if (i != decided_)

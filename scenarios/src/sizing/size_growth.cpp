@@ -48,9 +48,11 @@ std::string growth_reason(const SizeGrowth& growth) {
     phases.push_back(fmt::format("{} from day {:.4g} on {} {:.3g} % of it", counted_noun(phase.nodes, "node"),
                                  phase.begin_days, phase.nodes == 1 ? "does" : "do", phase.share * 100));
   return fmt::format(
-      "The nodes are delivered in batches. The training begins on the first ones, grows, and ends after {}: {}. If it "
-      "waited for all nodes, it would end after {}.",
-      days_words(growth.end_days), fmt::join(phases, ", "), days_words(growth.full_days));
+      "The nodes are delivered in batches. The training begins on the first ones{}, and ends after {}: {}. If it "
+      "waited "
+      "for all nodes, it would end after {}.",
+      growth.phases.size() > 1 ? ", grows" : "", days_words(growth.end_days), fmt::join(phases, ", "),
+      days_words(growth.full_days));
 }
 
 }  // namespace
@@ -111,17 +113,17 @@ std::vector<SizePhase> DeliveryPhases::before(const SizeCase& size_case, int nod
 }
 
 double DeliveryPhases::useful_days(const SizeCase& size_case, int nodes) {
-  const double left = question_.days_left(size_case, nodes);
+  const double days = question_.days_left(size_case, nodes);
   SizeRow phases;
   phases.phases = before(size_case, nodes);
-  if (phases.phases.empty()) return left;
+  if (phases.phases.empty()) return days;
   SizeWay earlier;
   earlier.row = &phases;
   earlier.grows = true;
   earlier.days = HUGE_VAL;  // the part that all nodes do is not known
   earlier.wait = batches(size_case, nodes).back().after.value / kSecondsOfDay;
   const double part = 1 - earlier.done(question_.options().days);
-  return part > 0 ? left / part : 0;
+  return part > 0 ? days / part : 0;
 }
 
 int DeliveryPhases::first_guess(const SizeCase& size_case) {

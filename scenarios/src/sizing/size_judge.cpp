@@ -70,10 +70,13 @@ void tell_shortage(SizeAnswer& answer) {
     if (!least || limit.node_power < least->node_power) least = &limit;
   }
   if (!least) return;
-  const char* beginning = answer.site_limits.size() > 1 ? "even of the smallest type, " : "of type ";
-  answer.why_none = fmt::format("site.{}: {}{}, {}", least->limit, beginning, least->node, least->shortage);
-  answer.verdict = SizeVerdict{
-      "The site has no room for a node.", "Missed: " + answer.why_none + ".", "A site with more of it may do.", {}};
+  answer.why_none =
+      fmt::format("site.{}: {}of {}{} {}", least->limit, answer.site_limits.size() > 1 ? "even " : "", least->node,
+                  answer.site_limits.size() > 1 ? ", the smallest type," : "", least->shortage);
+  answer.verdict = SizeVerdict{"The site has no room for a node.",
+                               "Missed: " + answer.why_none + ".",
+                               "A site with room for a node may do.",
+                               {}};
 }
 
 void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {

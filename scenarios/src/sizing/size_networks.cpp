@@ -196,8 +196,8 @@ class NetworkComparison {
     if (!networks_.unpriced.empty()) return;
     if (type_.ports == purchase.switch_ports)
       network.owned_switches = std::min<std::int64_t>(network.switches, purchase.owned_switches);
-    std::int64_t left = purchase.owned_cables;  // the shortest ones are the owned ones
-    for (SizeCables& cables : network.by_length) left -= cables.owned = std::min(cables.count, left);
+    std::int64_t owned_cables = purchase.owned_cables;  // the shortest ones are the owned ones
+    for (SizeCables& cables : network.by_length) owned_cables -= cables.owned = std::min(cables.count, owned_cables);
   }
 
   /// Adds the costs of a network to its row and to that of its cluster. If clusters are bought, that is its price.

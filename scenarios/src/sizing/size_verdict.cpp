@@ -309,7 +309,7 @@ class VerdictWriter {
           other(payment) < other(*best))
         best = &payment;
     if (best == decision_) return "";
-    const Ownership &o = *best->row->ownership, &own = *decision_->row->ownership;
+    const Ownership &o = *best->row->ownership, &decided = *decision_->row->ownership;
     const auto power = [](const Ownership& each) {
       return each.years * (each.yearly.at("electricity") + each.yearly.at("cooling"));
     };
@@ -317,8 +317,8 @@ class VerdictWriter {
     return fmt::format(
         " But {} costs less to own: {} for {:.3g} years of use, {:.3g} % less than the {} of {} (electricity and "
         "cooling: {} and {}). --by total-cost decides so.",
-        cluster_words(*best), money(o.total()), o.years, 100 * (1 - o.total() / own.total()), money(own.total()),
-        cluster_words(*decision_), money(power(o)), money(power(own)));
+        cluster_words(*best), money(o.total()), o.years, 100 * (1 - o.total() / decided.total()),
+        money(decided.total()), cluster_words(*decision_), money(power(o)), money(power(decided)));
   }
 
   /// Names the node types of which no choice is left, with the reason.

@@ -46,15 +46,15 @@ SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
 }  // namespace
 
 double SizeWay::end_at(double factor) const {
-  double left = factor;
+  double rest = factor;
   for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
     const SizePhase& phase = row->phases[i];
     const double end = i + 1 < row->phases.size() ? row->phases[i + 1].begin_days : wait,
                  part = std::max(0.0, end - phase.begin_days) / phase.alone_days;
-    if (left <= part) return phase.begin_days + left * phase.alone_days;
-    left -= part;
+    if (rest <= part) return phase.begin_days + rest * phase.alone_days;
+    rest -= part;
   }
-  return wait + left * days;
+  return wait + rest * days;
 }
 
 double SizeWay::done(double day) const {
