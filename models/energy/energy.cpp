@@ -12,6 +12,9 @@ Site read_site(const Node& entry) {
   fields.child("sources");
   constexpr double most_pue = 5;  // a higher value is surely a mistake
   site.pue = fields.number("pue", 1, most_pue, 1);
+  constexpr double most_money = 1e9;
+  if (fields.child_unless_null({"kwh", "Price of a kWh at the site, in place of that of the prices."}))
+    site.kwh = fields.number("kwh", 0, most_money);
   site.power =
       fields.power({"power", "Most power of the whole site with cooling, for `size`, for example 2 MW."}, Watts{});
   site.racks = fields.integer<int>({"racks", "Number of racks, for `size`. Default: no limit."}, 1, 0);

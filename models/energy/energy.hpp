@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace trainyard {
 /// The data centre around a cluster: an entry of the catalog's sites.
 struct Site {
   std::string name;
-  double pue = 1;  ///< power usage effectiveness: power of the whole site over that of its computers
+  double pue = 1;             ///< power usage effectiveness: power of the whole site over that of its computers
+  std::optional<double> kwh;  ///< price of a kWh. No value: that of the prices
   // Limits that `size` sets; 0: no limit.
   Watts power, rack_power;                   ///< most power of the whole site, with cooling, and of a rack, without it
   int racks = 0, rack_nodes = 0, ports = 0;  ///< number of racks, most nodes of a rack, and ports for adapters

@@ -63,6 +63,7 @@ class PriceNames {
     const Node* map = section.find(key);
     if (!map || map->kind != Node::Kind::map) return;
     for (const auto& [name, value] : map->fields) {
+      if (std::string_view(key) == "owned" && Purchase::is_network_part(name)) continue;
       const bool is_node = is_among(nodes_, name), is_gpu = is_among(gpus_, name);
       if ((is_node && takes_nodes) || (is_gpu && takes_gpus) || is_among(defined_, name) || name.starts_with("custom-"))
         continue;

@@ -163,7 +163,9 @@ void read_purchase(Purchase& purchase, Fields& prices) {
        "the next length that is long enough. Default: cable."});
   if (!purchase.cables_by_length.empty() && purchase.cable.empty())
     fields.refuse("cables", "expected cable, too: the price of a cable in answers that know no lengths");
-  purchase.storage = fields.number({"storage", "Price of the storage. Default: 0."}, 0, kMostMoney, 0);
+  purchase.storage = read_steps(
+      fields,
+      {"storage", "Price of the storage, also by the nodes of the cluster: {1: 500000, 64: 2000000}. Default: 0."});
   purchase.years = fields.number({"years", "Years of depreciation. Default: 4."}, 0.1, most_years, 4);
   purchase.interest =
       fields.number({"interest", "Interest of a year, for example 0.06. Default: 0."}, 0, most_share, 0);
@@ -174,9 +176,16 @@ void read_purchase(Purchase& purchase, Fields& prices) {
       fields.number({"space", "A year's space, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
   purchase.kw_month = fields.number(
       {"kw_month", "Price of space for one kW of the nodes' most power, per month. Default: 0."}, 0, kMostMoney, 0);
-  read_by_name(fields, {"owned", "Number of nodes that one owns already, by type of node. Default: none."},
+  read_by_name(fields,
+               {"owned",
+                "Number of nodes that one owns already, by type of node; switch and cable: number of those; storage: 1 "
+                "if it is there. Default: none."},
                [&purchase](Fields& named, const std::string& name) {
-                 purchase.owned_nodes.emplace_back(name, named.integer<int>(name, 0));
+                 const int count = named.integer<int>(name, 0);
+                 if (name == "switch") purchase.owned_switches = count;
+                 if (name == "cable") purchase.owned_cables = count;
+                 if (name == "storage") purchase.owns_storage = count > 0;
+                 if (!Purchase::is_network_part(name)) purchase.owned_nodes.emplace_back(name, count);
                });
   read_by_name(fields,
                {"delivery",
@@ -187,17 +196,6 @@ void read_purchase(Purchase& purchase, Fields& prices) {
                });
   fields.finish();
   if (!purchase.has_prices()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
-}
-
-double sum(const std::map<std::string, double>& parts) {
-  double total = 0;
-  for (const auto& [name, money] : parts) total += money;
-  return total;
-}
-
-/// Returns the yearly payment that pays back a loan of 1 in `years` years.
-double annuity(double interest, double years) {
-  return interest > 0 ? interest / -std::expm1(-years * std::log1p(interest)) : 1 / years;
 }
 
 }  // namespace
@@ -215,14 +213,22 @@ double Purchase::price_of(const Steps& steps, double count) {
   return unit_price * count;
 }
 
+double Purchase::price_of_switches(double needed) const {
+  return price_of(network_switch, std::max(0.0, needed - owned_switches));
+}
+
+double Purchase::price_of_cables(double needed) const { return price_of(cable, std::max(0.0, needed - owned_cables)); }
+
+double Purchase::price_of_storage(int all_nodes) const {
+  return owns_storage || all_nodes == 0 ? 0 : price_of(storage, all_nodes) / all_nodes;
+}
+
 double Purchase::price_of_length(double metres) const {
   for (const auto& [length, price] : cables_by_length)
     if (length >= metres) return price;
   fail(place, fmt::format("prices.purchase.cables: no price for a cable of {} m; expected one for {} m or more",
                           exact(metres), exact(metres)));
 }
-
-double Purchase::yearly_share() const { return annuity(interest, years) + staff + space; }
 
 bool Purchase::has_price(const std::string& node, const std::string& gpu) const {
   return std::ranges::any_of(nodes, [&](const auto& each) { return same_name(each.first, node); }) ||
@@ -269,122 +275,6 @@ std::vector<Purchase::Batch> Purchase::arrivals(const std::string& node, const s
   return all;
 }
 
-double Ownership::price() const { return sum(purchase_prices); }
-std::vector<std::string> Ownership::left_out() const {
-  std::vector<std::string> all;
-  for (const auto& [part, price] : purchase_prices)
-    if (part.find(", ") != std::string::npos) all.push_back(part);
-  return all;
-}
-double Ownership::year() const { return sum(yearly); }
-
-void Ownership::set_network(const Purchase& purchase, double price_of_switches, double price_of_cables) {
-  const double old_price = price(), old_year = year();
-  if (old_price == 0) return;
-  std::erase_if(purchase_prices, [](const auto& part) { return part.first.find(", ") != std::string::npos; });
-  purchase_prices["switches"] = price_of_switches;
-  purchase_prices["cables"] = price_of_cables;
-  const double new_price = price();
-  yearly["depreciation"] = new_price / purchase.years;
-  if (purchase.interest > 0)
-    yearly["interest"] = new_price * annuity(purchase.interest, purchase.years) - new_price / purchase.years;
-  yearly["staff"] = new_price * purchase.staff;
-  yearly["space"] += (new_price - old_price) * purchase.space;
-  training *= year() / old_year;
-  per_million *= year() / old_year;
-}
-
-// Owning costs `fixed + u * energy` at a use of u, a rent `unused + u * (used - unused)`. Buying pays between the largest
-// lower and the least upper limit of u.
-std::optional<BreakEven> break_even(const Ownership& o) {
-  const double energy = o.yearly.at("electricity") + o.yearly.at("cooling"), fixed = o.year() - energy;
-  std::optional<BreakEven> least;
-  for (const YearlyRent& rent : o.rents) {
-    if (o.year() > rent.used) return std::nullopt;
-    const double slope = rent.used - rent.unused - energy, use = (fixed - rent.unused) / slope;
-    if (slope > 0 && (!least || use > least->use)) least = BreakEven{std::max(0.0, use), rent.terms};
-  }
-  return least;
-}
-
-void Ownership::add_rent(const std::string& terms, double unused, double used) {
-  rents.push_back({terms, unused + owned_unused, used + owned_unused + owned_in_use});
-}
-
-const YearlyRent* least_rent(const Ownership& o) {
-  const auto least = std::ranges::min_element(o.rents, {}, &YearlyRent::used);
-  return least == o.rents.end() ? nullptr : &*least;
-}
-
-std::optional<double> Ownership::break_even_years() const {
-  const YearlyRent* rent = least_rent(*this);
-  if (!rent) return std::nullopt;
-  const double running = year() - yearly.at("depreciation") - yearly.at("interest"), saved = rent->used - running;
-  if (saved <= interest * price()) return std::nullopt;
-  return interest > 0 ? -std::log1p(-interest * price() / saved) / std::log1p(interest) : price() / saved;
-}
-
-SwitchCount full_bisection_network(int hosts, int ports, const Place& place) {
-  const auto divided = [](int a, int b) { return (a + b - 1) / b; };
-  if (hosts <= ports) return {1, hosts};
-  const int half = ports / 2, leaves = divided(hosts, half);
-  if (leaves <= ports) return {leaves + divided(leaves * half, ports), hosts + leaves * half};
-  if (hosts > static_cast<double>(half) * half * ports)
-    fail(place,
-         fmt::format("prices.purchase.switch_ports: three tiers of switches of {} ports join at most {:.0f} ports, "
-                     "not {}",
-                     ports, static_cast<double>(half) * half * ports, hosts));
-  const int links = leaves * half;
-  return {2 * leaves + divided(links, ports), hosts + 2 * links};
-}
-
-Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNodes>& types, double watts, double pue,
-                            double rent_hour) {
-  constexpr double watts_a_kilowatt = 1000;
-  Ownership all;
-  int nodes = 0, bought_nodes = 0, adapters = 0;
-  double price_of_nodes = 0, most_watts = 0, owned_watts = 0;
-  for (const BoughtNodes& type : types) {
-    if (type.count == 0) continue;
-    const int owned_nodes = std::min(type.count, purchase.number_owned(type.node)), missing = type.count - owned_nodes;
-    if (missing > 0) price_of_nodes += missing * purchase.node_price(type.node, type.gpu, type.gpus, missing);
-    all.delivery = std::max(all.delivery, purchase.delivery(type.node, type.gpu, type.count).value);
-    all.owned_nodes += owned_nodes;
-    bought_nodes += missing;
-    nodes += type.count;
-    adapters += type.count * type.adapters;
-    most_watts += type.count * type.watts;
-    owned_watts += owned_nodes * type.watts;
-  }
-  all.purchase_prices["nodes"] = price_of_nodes;
-  const bool network =
-      bought_nodes > 0 && nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
-  const SwitchCount count =
-      network ? full_bisection_network(adapters, purchase.switch_ports, purchase.place) : SwitchCount{};
-  all.purchase_prices["switches"] = Purchase::price_of(purchase.network_switch, count.switches);
-  all.purchase_prices["cables"] = Purchase::price_of(purchase.cable, count.cables);
-  all.purchase_prices["storage"] = bought_nodes > 0 ? purchase.storage : 0;
-  const double price = all.price();
-  all.interest = purchase.interest;
-  all.yearly["depreciation"] = price / purchase.years;
-  all.yearly["interest"] = price * annuity(purchase.interest, purchase.years) - price / purchase.years;
-  if (purchase.interest == 0) all.yearly["interest"] = 0;
-  all.yearly["electricity"] = watts / watts_a_kilowatt * kHoursOfYear * purchase.kwh;
-  all.yearly["cooling"] = all.yearly["electricity"] * (pue - 1);
-  all.yearly["staff"] = price * purchase.staff;
-  constexpr double months = 12;
-  const double kilowatt_year = months * purchase.kw_month / watts_a_kilowatt;
-  all.yearly["space"] = price * purchase.space + most_watts * kilowatt_year;
-  // The nodes draw power in proportion to their most, or each as much if that is not known.
-  const double owned_share = nodes == 0       ? 0
-                             : most_watts > 0 ? owned_watts / most_watts
-                                              : static_cast<double>(all.owned_nodes) / nodes;
-  all.owned_in_use = owned_share * (all.yearly["electricity"] + all.yearly["cooling"]);
-  all.owned_unused = owned_watts * kilowatt_year;
-  if (rent_hour > 0) all.add_rent("on demand", 0, rent_hour * kHoursOfYear);
-  return all;
-}
-
 std::string Prices::Offer::name() const {
   return months > 0 ? fmt::format("reserved {:g} month{}", months, months == 1 ? "" : "s") : "spot";
 }
@@ -418,7 +308,7 @@ double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpu
   fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", names)));
 }
 
-Prices read_prices(const Node& node) {
+Prices read_prices(const Node& node, const std::optional<double>& site_kwh) {
   Fields fields(node, "prices");
   Prices prices;
   prices.place = node.place;
@@ -432,6 +322,8 @@ Prices read_prices(const Node& node) {
   read_parts(prices.parts, fields);
   read_purchase(prices.purchase, fields);
   fields.finish();
+  if (site_kwh) prices.purchase.kwh = *site_kwh;
+  if (site_kwh && prices.kwh > 0) prices.kwh = *site_kwh;
   if (prices.rents.empty() && !prices.offers.empty())
     fail(node.place, "prices: reserved and spot are compared with rents on demand; expected gpu_hour or node_hour");
   if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.is_given() && !prices.purchase.has_prices())

@@ -18,13 +18,15 @@ struct Purchase {
   /// Prices of cables of up to so many metres. The lengths ascend. Empty: all cables cost `cable`.
   std::vector<std::pair<double, double>> cables_by_length;
   int switch_ports = 0;                                  ///< ports of a switch
-  double storage = 0;                                    ///< price of the storage
+  Steps storage;                                         ///< price of the storage, by the nodes of the cluster
   double years = 4;                                      ///< years of depreciation, after which it is worth nothing
   double interest = 0;                                   ///< interest of a year, as a share
   double kwh = 0;                                        ///< price of a kWh at the site
   double staff = 0, space = 0;                           ///< a year's cost, as a share of the purchase price
   double kw_month = 0;                                   ///< price of space for one kW of the nodes, per month
   std::vector<std::pair<std::string, int>> owned_nodes;  ///< number of nodes that are owned already, by their type
+  int owned_switches = 0, owned_cables = 0;  ///< switches of `switch_ports` and cables that are owned already
+  bool owns_storage = false;                 ///< the storage is there already
   /// Nodes that are delivered together. Those of the last batch are all further ones.
   struct Batch {
     int nodes = 0;
@@ -35,6 +37,13 @@ struct Purchase {
 
   /// Returns the price of `count` pieces at the price that applies from this quantity on.
   static double price_of(const Steps&, double count);
+  /// Return the price of the switches and cables that a network needs beside the owned ones.
+  double price_of_switches(double needed) const;
+  double price_of_cables(double needed) const;
+  /// Returns the price of the storage of a cluster of so many nodes. 0: it is owned, or has no price.
+  double price_of_storage(int all_nodes) const;
+  /// Names the keys of `owned` that are no types of nodes: switch, cable, storage.
+  static bool is_network_part(const std::string& key) { return key == "switch" || key == "cable" || key == "storage"; }
   /// Returns the price of a cable of so many metres by `cables_by_length`. Throws UserError if all lengths are shorter.
   double price_of_length(double metres) const;
   /// Returns the cost of a year of what is bought, as a share of its price: depreciation, interest, staff and space.
@@ -73,6 +82,7 @@ struct Ownership {
   std::vector<YearlyRent> rents;  ///< rents of the same GPUs: on demand, then reserved terms; empty: they have none
   double spot_year = 0;           ///< rent of the same GPUs for a year on spot nodes; 0: they have none
   double interest = 0;            ///< interest of a year, as a share
+  double years = 4;               ///< years of depreciation
   int owned_nodes = 0;            ///< number of the nodes that were owned before: the purchase prices are of the others
   double owned_in_use = 0;        ///< yearly cost of the power of the nodes that were owned before, if they are in use
   double owned_unused = 0;        ///< yearly cost of their space by `kw_month`
@@ -82,6 +92,8 @@ struct Ownership {
 
   double price() const;
   double year() const;
+  /// Returns the cost of owning it for the years of depreciation, always in use.
+  double total() const { return years * year(); }
   /// Adds a rent of the bought nodes for a year, which the costs of the owned ones are added to.
   void add_rent(const std::string& terms, double unused, double used);
   /// Replaces the prices of switches and cables, and the costs of a year and of the training that follow from them. If
@@ -170,10 +182,11 @@ struct Prices {
 /// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
 /// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, cables: {LENGTH:
 /// money}, storage, years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A
-/// price of a purchase is money, or a map from quantities to money. A delivery is a time, or a list of batches `{nodes,
+/// price of a purchase is money, or a map from quantities to money (of the storage, from numbers of nodes). A delivery is a time, or a list of batches `{nodes,
 /// after}`. `check_price_names` checks the names.
+/// `site_kwh`: a site's own price of a kWh, for a purchase, and for rents if electricity is paid in addition to them.
 /// Throws UserError with the place for a negative price, and if nothing is priced.
-Prices read_prices(const Node&);
+Prices read_prices(const Node&, const std::optional<double>& site_kwh = {});
 
 /// Cost of the whole training by one kind of rent.
 struct RentCost {

@@ -137,6 +137,26 @@ void keep_adapters_of_gpus(Node& merged, Node base, Node changes) {
   value.scalar = std::to_string((adapters * gpus + of_base - 1) / of_base);
 }
 
+/// Returns true if all keys of a map are quantities or lengths: `{1: 300, 64: 280}`, `{3 m: 100}`.
+bool is_by_quantity(const Node& node) {
+  return node.kind == Node::Kind::map && !node.fields.empty() &&
+         std::ranges::all_of(node.fields, [](const auto& field) {
+           const std::string& key = field.first;
+           return find_number(key.ends_with(" m") ? key.substr(0, key.size() - 2) : key).has_value();
+         });
+}
+
+/// Removes the prices that `changes` states by quantity or length, so that these replace them as a whole.
+void remove_replaced_prices(Node& prices, const Node& changes) {
+  std::erase_if(prices.fields, [&changes](const auto& field) {
+    const Node* other = changes.find(field.first);
+    return other && is_by_quantity(*other);
+  });
+  for (auto& [key, price] : prices.fields)
+    if (const Node* other = changes.find(key); other && price.kind == Node::Kind::map)
+      remove_replaced_prices(price, *other);
+}
+
 /// Returns the entry that `reference` stands for, laid on its base. The base is laid on its own base in the same way.
 Node entry_on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
@@ -144,6 +164,7 @@ Node entry_on_base(const Catalog& catalog, std::string_view kind, const Node& re
     Node changes = over;
     std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
     Node below = entry_on_base(catalog, kind, base, depth + 1);
+    if (kind == "price") remove_replaced_prices(below, changes);
     Node merged = merge_nodes(below, changes);
     if (kind == "node") keep_adapters_of_gpus(merged, std::move(below), std::move(changes));
     return merged;

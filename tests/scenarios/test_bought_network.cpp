@@ -60,6 +60,37 @@ TEST_CASE("a purchase whose fabric has unknown parts says that its network is no
   CHECK(all.purchase_prices.contains("network, since the parts of dragonfly are not known with switches of 64 ports"));
 }
 
+TEST_CASE("switches, cables and storage that are owned already cost nothing, and only the others are bought",
+          "[costs]") {
+  const auto bought = [](const std::string& owned) {
+    const Result r = simulate_training(
+        read_scenario_text("cluster: {node: dgx-h100, nodes: 9, fabric: nonblocking}\n"
+                           "model: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 1, global_batch_size: 72}\n"
+                           "prices: {purchase: {node: {dgx-h100: 1000}, switch: {1: 100, 4: 90}, cable: 1, storage: "
+                           "500, owned: {dgx-h100: "
+                           "8" +
+                               owned + "}}}\n",
+                           "x.yaml"));
+    return r.money->ownership->purchase_prices;
+  };
+  // 72 adapters: three leaves with 24 uplinks each, and two spines of 64 ports; 72 + 72 cables.
+  const auto all = bought("");
+  const double switches = all.at("switches") / 90, cables = all.at("cables");
+  CHECK(all.at("storage") == 500);
+  CHECK(switches == 5);
+  CHECK(cables == 144);
+  const auto beside = bought(", switch: 2, cable: 100, storage: 1");
+  CHECK(beside.at("nodes") == 1000);
+  CHECK(beside.at("switches") == 3 * 100);  // the price by quantity is that of the bought ones
+  CHECK(beside.at("cables") == 44);
+  CHECK(beside.at("storage") == 0);
+  const auto nothing = bought(", switch: 9, cable: 900, storage: 1");
+  CHECK(nothing.at("switches") + nothing.at("cables") + nothing.at("storage") == 0);
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(bought(", switch: -1"), Contains("x.yaml:4:") && Contains("owned"));
+  CHECK_THROWS_WITH(bought(", switches: 1"), Contains("x.yaml:4:") && Contains("unknown node \"switches\""));
+}
+
 TEST_CASE("a job on owned nodes beside bought ones of another type pays only for the bought ones", "[costs]") {
   const Result r = simulate_training(read_scenario_text(
       "cluster: {nodes: [{count: 2, node: dgx-a100}, {count: 2, node: dgx-h100}], fabric: nonblocking}\n"

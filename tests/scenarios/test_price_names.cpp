@@ -179,6 +179,84 @@ TEST_CASE("bought nodes arrive in batches, the owned ones first, and the last ba
         Contains("prices.yml:1:") && Contains(error));
 }
 
+TEST_CASE("prices by quantity replace those of a base, storage is by nodes, and a site has its own price of a kWh",
+          "[costs]") {
+  const auto on_base = [](const std::string& changes) {
+    const std::string file =
+        (std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "prices-example.yml").string();
+    return read_prices(Catalog().resolve(
+        "price", parse_document("base: \"" + file + "\"\npurchase: {" + changes + "}\n", "over.yml")));
+  };
+  const Purchase switches = on_base("switch: {1: 30000, 10: 20000}").purchase;
+  CHECK(switches.network_switch == Purchase::Steps{{1, 30000}, {10, 20000}});
+  CHECK(switches.cable == Purchase::Steps{{1, 1000}});
+  CHECK(on_base("cable: {1: 5, 100: 4}").purchase.price_of_cables(100) == 400);
+  const Purchase nodes = on_base("node: {dgx-h100: {1: 9, 8: 7}}, cables: {5 m: 1, 7 m: 2}").purchase;
+  CHECK(nodes.node_price("dgx-h100", "h100-sxm5-80gb", 8, 8) == 7);
+  CHECK(nodes.node_price("dgx-b200", "b200-sxm-180gb", 8, 8) == 450000);
+  // A map on a map replaces it, too: the quantities of both would not ascend.
+  const auto twice = [](const std::string& changes) {
+    return read_prices(Catalog().resolve(
+        "price", parse_document("base: {purchase: {node: {dgx-h100: {1: 9, 64: 7}}, cables: {3 m: 1, 9 m: 2}, cable: "
+                                "3}}\npurchase: {" +
+                                    changes + "}\n",
+                                "over.yml")));
+  };
+  CHECK(twice("node: {dgx-h100: {1: 8, 10: 6}}").purchase.nodes.front().second == Purchase::Steps{{1, 8}, {10, 6}});
+  CHECK(twice("cables: {5 m: 4}").purchase.cables_by_length.size() == 1);
+  CHECK(twice("node: {dgx-h100: 5}").purchase.nodes.front().second == Purchase::Steps{{1, 5}});
+  CHECK_THROWS_WITH(on_base("switch: {10: 30000}"), Contains("over.yml:2:") && Contains("from 1 on"));
+  const Purchase storage = on_base("storage: {1: 5, 16: 50}").purchase;
+  CHECK(storage.price_of_storage(1) == 5);
+  CHECK(storage.price_of_storage(15) == 5);
+  CHECK(storage.price_of_storage(16) == 50);
+  CHECK(on_base("storage: 7").purchase.price_of_storage(300) == 7);
+  CHECK(on_base("storage: 7, owned: {storage: 1}").purchase.price_of_storage(300) == 0);
+  const auto electricity = [](const std::string& site, const std::string& kwh) {
+    const Scenario s = read_scenario(
+        parse_document("model: gpt2\ncluster: {node: dgx-h100}\nplan: {global_batch_size: 8, micro_batch_size: 1}\n"
+                       "prices: {gpu_hour: {h100-sxm5-80gb: 1}" +
+                           kwh + ", purchase: {node: {dgx-h100: 1000}, kwh: 0.1}}\nsite: " + site + "\n",
+                       "s.yaml"),
+        "s");
+    const Money money = *trainyard::answer(s, {.simulation = {.critical_path = false}}).result.money;
+    return std::pair(money.ownership->yearly.at("electricity"), money.step);
+  };
+  const auto at_site = electricity("{pue: 1.2, kwh: 0.3}", ""), common = electricity("{pue: 1.2}", "");
+  CHECK(at_site.first == Approx(3 * common.first));
+  CHECK(at_site.second == common.second);  // a rent includes its electricity
+  CHECK(electricity("{pue: 1.2, kwh: 0.3}", ", kwh: 0.1").second ==
+        Approx(electricity("{pue: 1.2}", ", kwh: 0.3").second));
+}
+
+TEST_CASE("a site without room for a single node says what the smallest one needs", "[size]") {
+  const auto answer_at = [](const std::string& site) {
+    SizeOptions options;
+    options.days = 1;
+    options.node_types = {"dgx-a100", "dgx-h100"};
+    options.work = 2e5;
+    return size_clusters(parse_document("cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {global_batch_size: 64, "
+                                        "micro_batch_size: 1, training: {tokens: 1e9}}\nsite: " +
+                                            site + "\n",
+                                        "small.yaml"),
+                         "small", options);
+  };
+  for (const auto& [site, words] :
+       {std::pair{"{power: 1 kW, pue: 2}", "needs 13 kW with cooling, and the site has 1 kW"},
+        {"{power: 1 kW, pue: 1}", "needs 6.5 kW, and the site has 1 kW"},
+        {"{racks: 1, rack_power: 1 kW}", "needs 6.5 kW, and a rack has 1 kW"},
+        {"{ports: 2}", "has 8 adapters, and the site 2 ports"}}) {
+    CAPTURE(site);
+    const SizeAnswer answer = answer_at(site);
+    REQUIRE(answer.verdict);
+    CHECK(answer.verdict->decision == "The site has no room for a node.");
+    CHECK_THAT(answer.why_none,
+               Contains(": even of dgx-a100, the smallest type, a node ") && Catch::Matchers::EndsWith(words));
+    CHECK_THAT(size_screen(answer), Contains("none       has room at the site") && !Contains("has a plan"));
+    CHECK(size_fields().json(answer).at("site_limits").front().contains("shortage"));
+  }
+}
+
 TEST_CASE("a training on nodes in batches ends by the phases that run has on these nodes", "[size]") {
   SizeOptions options;
   options.days = 30;
@@ -218,7 +296,31 @@ TEST_CASE("a training on nodes in batches ends by the phases that run has on the
   CHECK(growth.end_days == Approx(end));
   CHECK(growth.end_days <= growth.full_days);
   REQUIRE(answer.cheapest);
-  CHECK(growth.full_days == Approx(answer.cheapest->end_days));
+  CHECK(growth.full_days == Approx(answer.cheapest->days() + 0.9));
+  CHECK(answer.cheapest->end_days == Approx(growth.end_days));
+  REQUIRE(growth.end_days < growth.full_days);
+  const auto answer_by = [&](double deadline) {
+    options.days = deadline;
+    return answer_with("[{nodes: 2, after: 0.1 d}, {nodes: 2, after: 0.3 d}, {after: 0.9 d}]");
+  };
+  // The verdict counts the growth: a deadline that all nodes at once would miss is met.
+  const SizeAnswer in_time = answer_by((growth.end_days + growth.full_days) / 2),
+                   late = answer_by(growth.end_days * 0.999);
+  REQUIRE(in_time.cheapest);
+  CHECK(in_time.cheapest->meets);
+  CHECK_THAT(in_time.verdict->decision, Contains(", as the nodes are delivered (2 nodes after "));
+  CHECK_THAT(size_screen(in_time), !Contains("None of the simulated sizes") && !Contains("none       "));
+  CHECK_FALSE(late.cheapest);
+  CHECK_THAT(late.why_none, Contains("the deadline: ") && Contains("grows and ends after"));
+  // Without a stated number, more nodes that come late hide no smaller number that is in time.
+  options.gpus = 0;
+  options.unit = 2;
+  options.days = 30;
+  const SizeAnswer fewest = answer_with("[{nodes: 4, after: 0.1 d}, {after: 31 d}]");
+  REQUIRE(fewest.cheapest);
+  CHECK(fewest.cheapest->nodes <= 4);
+  options.gpus = 64;
+  options.unit = 0;
   CHECK_THAT(growth.reason, Contains(days_words(growth.end_days)) && Contains(days_words(growth.full_days)));
   CHECK_FALSE(answer_with("0.9 d").growth);
   const nlohmann::ordered_json json = size_fields().json(answer).at("growth");

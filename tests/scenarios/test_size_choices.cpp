@@ -114,6 +114,56 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
       "the deadline: the fastest of the simulated sizes, 6 x dgx-a100, takes 15.0 days after a delivery of 10.0 days");
 }
 
+TEST_CASE("a training that grows with its nodes is judged by its own end, with what would change the decision",
+          "[size]") {
+  const auto answer_at = [](double deadline, double last = 30, double share = 1, double confidence = 0) {
+    const Prices prices =
+        prices_of(fmt::format("purchase: {{node: {{dgx-a100: 100}}, delivery: {{dgx-a100: [{{nodes: 4, after: 10 d}}, "
+                              "{{after: {:.17g} d}}]}}}}\n",
+                              last));
+    SizeRow row = evaluated_row(prices, "dgx-a100", 8, 20 * share);
+    row.doubt.spread = 0.1;
+    row.phases.emplace_back();
+    row.phases.front().nodes = 4;
+    row.phases.front().begin_days = 10;
+    row.phases.front().alone_days = 40 * share;
+    SizeAnswer answer;
+    answer.currency = "USD";
+    answer.days = deadline;
+    answer.confidence = confidence;
+    answer.purchase = true;
+    answer.rows = {row};
+    judge_sizes(answer, prices);
+    return answer;
+  };
+  const SizeAnswer answer = answer_at(45);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->end_days == Approx(40));  // half of it by day 30, the rest in 10 days
+  CHECK(answer.cheapest->wait_days == 30);
+  CHECK(answer.cheapest->paid_gpu_hours == Approx(24 * (20 * 32 + 10 * 64)));
+  CHECK(*answer.cheapest->on_time ==
+        Approx(DoubtModel::shipped().probability_within(answer.cheapest->doubt, 0.5 + 15.0 / 20)));
+  CHECK_THAT(answer.verdict->decision,
+             Catch::Matchers::Contains(": 40 days, as the nodes are delivered (4 nodes after 10 days, all after 30)"));
+  const auto threshold_of = [&answer](const std::string& quantity) {
+    const auto found = std::ranges::find(answer.thresholds, quantity, &SizeThreshold::quantity);
+    REQUIRE(found != answer.thresholds.end());
+    return found->threshold;
+  };
+  CHECK(threshold_of("deadline") == Approx(40));
+  CHECK(threshold_of("delivery of dgx-a100 in days") == Approx(40));
+  CHECK(threshold_of("time of dgx-a100 in % of the simulated") == Approx(125));
+  CHECK(answer_at(40.01).cheapest);
+  CHECK_FALSE(answer_at(39.99).cheapest);
+  CHECK(answer_at(45, 39.99).cheapest);
+  CHECK_FALSE(answer_at(45, 40.01).cheapest);
+  CHECK(answer_at(45, 30, 1.249).cheapest);
+  CHECK_FALSE(answer_at(45, 30, 1.251).cheapest);
+  const double sure = *answer.cheapest->on_time;
+  CHECK(answer_at(45, 30, 1, sure - 0.01).cheapest);
+  CHECK_FALSE(answer_at(45, 30, 1, std::min(0.999, sure + 0.01)).cheapest);
+}
+
 TEST_CASE("a rent follows the time, and size names the efficiency at which another node type is the cheapest",
           "[size]") {
   const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 3}\n");

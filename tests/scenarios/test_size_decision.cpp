@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -37,8 +38,13 @@ struct VariedQuestion {
                                        {"time of dgx-a100 in % of the simulated", 100},
                                        {"time of dgx-h100 in % of the simulated", 100},
                                        {"tokens", 1e12},
-                                       {"power of the site in kW", 80}};
-  bool purchase = false, h100_spot = true;
+                                       {"power of the site in kW", 80},
+                                       {"kwh at the site", 0.5},
+                                       {"interest in %", 6},
+                                       {"staff in %", 3},
+                                       {"space in %", 2},
+                                       {"depreciation in years", 4}};
+  bool purchase = false, by_total = false, h100_spot = true;
   double confidence = 0;
   static constexpr double kNodePower = 10e3;  // W
 
@@ -52,7 +58,10 @@ struct VariedQuestion {
                   "}}]\nspot: {interruption: 60 h, gpu_hour: {h100-sxm5-80gb: " + price(h100 + " (spot)") +
                   "}}\npurchase: {node: {dgx-a100: " + price("purchase of dgx-a100") +
                   ", dgx-h100: " + price("purchase of dgx-h100") + "}, switch: " + price("purchase of a switch") +
-                  ", cable: " + price("purchase of a cable") +
+                  ", cable: " + price("purchase of a cable") + ", kwh: " + price("kwh at the site") +
+                  ", years: " + price("depreciation in years") +
+                  fmt::format(", interest: {:.17g}, staff: {:.17g}, space: {:.17g}", values.at("interest in %") / 100,
+                              values.at("staff in %") / 100, values.at("space in %") / 100) +
                   ", delivery: {dgx-h100: " + price("delivery of dgx-h100 in days") + " d}}\n");
     SizeAnswer answer;
     answer.scenario = "question";
@@ -60,6 +69,7 @@ struct VariedQuestion {
     answer.days = values.at("deadline");
     answer.budget = values.at("budget");
     answer.purchase = purchase;
+    if (by_total) answer.total_years = prices.purchase.years;
     answer.confidence = confidence;
     for (const char* node : {"dgx-a100", "dgx-h100"})
       answer.site_limits.push_back({node, 8, "power", kNodePower, values.at("power of the site in kW") * 1e3, 1});
@@ -102,7 +112,9 @@ std::string decided_cluster(const SizeAnswer& answer) {
 TEST_CASE("all parts of an answer of size are about one decision, and each of its thresholds holds on both sides",
           "[size]") {
   VariedQuestion question;
-  question.purchase = GENERATE(false, true);
+  const int cost = GENERATE(0, 1, 2);  // of a rent, a purchase, or owning for years
+  question.purchase = cost > 0;
+  question.by_total = cost == 2;
   question.h100_spot = GENERATE(true, false);
   question.confidence = GENERATE(0.0, 0.9);
   const double budget = GENERATE(0.0, 1.0);
@@ -111,16 +123,18 @@ TEST_CASE("all parts of an answer of size are about one decision, and each of it
   question.values["budget"] = budget * free_answer.cheapest->cost * 1.3;
   const SizeAnswer answer = question.answer();
   REQUIRE(answer.cheapest);
-  CAPTURE(question.purchase, question.h100_spot, question.confidence, budget, decided_cluster(answer));
+  CAPTURE(cost, question.h100_spot, question.confidence, budget, decided_cluster(answer));
   const auto decision = std::ranges::find_if(answer.choices, &SizeChoice::decision);
   REQUIRE(decision != answer.choices.end());
   CHECK(fmt::format("{} x {} {}", decision->nodes, decision->node, decision->terms) == decided_cluster(answer));
-  CHECK((question.purchase ? decision->purchase : decision->money) == answer.cheapest->cost);
+  CHECK((question.by_total   ? decision->total
+         : question.purchase ? decision->purchase
+                             : decision->money) == answer.cheapest->cost);
   CHECK(decision->days == answer.cheapest->end_days);
   CHECK_THAT(answer.verdict->decision,
              Catch::Matchers::StartsWith(
                  question.purchase ? fmt::format("Buy {} x {} for {}: ", decision->nodes, decision->node,
-                                                 money_words(answer.cheapest->cost, "USD"))
+                                                 money_words(decision->purchase, "USD"))
                                    : fmt::format("Rent {} x {} ({}) for {}: ", decision->nodes, decision->node,
                                                  decision->terms, money_words(answer.cheapest->cost, "USD"))));
   std::set<std::string> quantities;
@@ -159,6 +173,54 @@ TEST_CASE("all parts of an answer of size are about one decision, and each of it
       CHECK(decided_cluster(varied.answer()) == decided_cluster(answer));
     }
   }
+}
+
+TEST_CASE("the cost of owning decides if it is asked for, and by the price the answer says which one costs less to own",
+          "[size][costs]") {
+  const auto answer_with = [](bool by_total, double kwh) {
+    const Prices prices = prices_of(
+        fmt::format("purchase: {{node: {{dgx-a100: 100000, dgx-h100: 310000}}, kwh: {:.17g}, interest: 0.06, staff: "
+                    "0.03, space: 0.02}}\n",
+                    kwh));
+    SizeAnswer answer;
+    answer.currency = "USD";
+    answer.days = 30;
+    answer.purchase = true;
+    if (by_total) answer.total_years = prices.purchase.years;
+    answer.rows = {evaluated_row(prices, "dgx-a100", 3, 20), evaluated_row(prices, "dgx-h100", 1, 20)};
+    judge_sizes(answer, prices);
+    return answer;
+  };
+  using Catch::Matchers::Contains;
+  const SizeAnswer by_price = answer_with(false, 5), by_total = answer_with(true, 5);
+  CHECK(decided_cluster(by_price) == "3 x dgx-a100 purchase");
+  CHECK(decided_cluster(by_total) == "1 x dgx-h100 purchase");
+  const Ownership &a100 = *by_price.cheapest->ownership, &h100 = *by_total.cheapest->ownership;
+  CHECK(h100.total() == Approx(4 * (310000 * 0.06 / (1 - std::pow(1.06, -4)) + 310000 * 0.05 + 8760 * 5)));
+  CHECK_THAT(by_price.verdict->reason,
+             Contains(fmt::format(" But 1 x dgx-h100 costs less to own: {} for 4 years of use, {:.3g} % less than the "
+                                  "{} of 3 x dgx-a100 (electricity and cooling: 175,200 USD and 525,600 USD). --by "
+                                  "total-cost decides so.",
+                                  money_words(h100.total(), "USD"), 100 * (1 - h100.total() / a100.total()),
+                                  money_words(a100.total(), "USD"))));
+  CHECK(by_total.verdict->decision ==
+        fmt::format("Buy 1 x dgx-h100 for 310,000 USD: 20 days, 1 kW on average. It costs {} to own for 4 years of "
+                    "use, 175,200 USD of it for electricity and cooling.",
+                    money_words(h100.total(), "USD")));
+  CHECK_THAT(by_total.verdict->reason, Contains(" 3 x dgx-a100 costs less to buy, 300,000 USD."));
+  const auto kwh = std::ranges::find(by_total.thresholds, "kwh at the site", &SizeThreshold::quantity);
+  REQUIRE(kwh != by_total.thresholds.end());
+  CHECK(decided_cluster(answer_with(true, kwh->threshold * 0.999)) == "3 x dgx-a100 purchase");
+  CHECK(decided_cluster(answer_with(true, kwh->threshold * 1.001)) == "1 x dgx-h100 purchase");
+  CHECK_THAT(answer_with(false, kwh->threshold * 0.99).verdict->reason, !Contains("to own"));
+  const nlohmann::ordered_json json = size_fields().json(by_total);
+  CHECK(json.at("total_cost_years") == 4);
+  CHECK(json.at("cheapest").at("cost") == h100.total());
+  CHECK(json.at("cheapest").at("ownership").at("total") == h100.total());
+  CHECK_FALSE(size_fields().json(by_price).contains("total_cost_years"));
+  CHECK_THAT(size_screen(by_total), Contains("bought by its cost to own for 4 years") && Contains("4 years    ") &&
+                                        Contains("price of a kWh at the site") &&
+                                        Contains("to own for 4 years of use"));
 }
 
 TEST_CASE("a tie and a value that no question may have are no thresholds", "[size]") {

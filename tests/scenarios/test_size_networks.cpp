@@ -383,7 +383,8 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   row.ports = 100;
   row.cables = 80;
   row.nodes_of_rack = 4;
-  row.by_length = {{true, 5, 80, 0.1}};
+  row.by_length = {{true, 5, 80, 0.1, 7}};
+  row.owned_switches = 2;
   row.price_of_switches = 1;
   row.network_cost = 9;
   row.cost = 99;
@@ -408,14 +409,14 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   size_fields().read(size_fields().json(answer), back);
   CHECK(size_fields().json(back)["networks"] == j);
   CHECK(size_networks_csv(all) ==
-        "network,model,node,nodes,gpus,chosen,missed,terms,error,fabric,switches,ports,cables,nodes_of_rack,price_of_"
-        "switches,"
+        "network,model,node,nodes,gpus,chosen,missed,terms,error,fabric,switches,ports,cables,nodes_of_rack,owned_"
+        "switches,price_of_switches,"
         "network_cost,cost,step_time_s,"
         "loss,days,on_time_probability\n"
         "2:1,gpt2,dgx-h100,8,64,true,budget,spot,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: "
         "2}]}\",3,100,"
-        "80,4,1.0,9.0,99.0,0.5,0.01,3.0,0.75\n"
-        "rail-only,'=gpt2,dgx-h100,8,64,false,,,no rails,,,,,,,,,,,,\n");
+        "80,4,2,1.0,9.0,99.0,0.5,0.01,3.0,0.75\n"
+        "rail-only,'=gpt2,dgx-h100,8,64,false,,,no rails,,,,,,,,,,,,,\n");
 }
 
 }  // namespace scenarios_test_size_networks

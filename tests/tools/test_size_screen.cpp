@@ -156,6 +156,9 @@ TEST_CASE("run reproduces the step of each network that size compares, on the sc
   }
   CHECK(std::ranges::count(shell.text("a.csv"), '\n') == 6);
   CHECK_THAT(shell.text("a.html"), Contains("\"networks\""));
+  shell.check_refused(size + "--by total", "--by total: price or total-cost expected");
+  shell.check_refused("size --model llama-3.2-1b --tokens 2B --days 30 --nodes-of dgx-h100 --prices p.yml --by price",
+                      "--by: only with --purchase");
   shell.check_refused(size + "--network rails-only",
                       "--network: unknown network \"rails-only\"; did you mean \"rail-only\"?");
   shell.check_refused(size + "--csv -", "--switch, --csv: only with --network, for example --network choose");

@@ -26,7 +26,7 @@ std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
                   r.network.empty() ? "" : " with the network " + r.network, counted_noun(r.gpus, "GPU"),
                   terms_in_words(r.terms), days_words(r.end_days), size_money(r.paid_gpu_hours));
   if (!a.currency.empty())
-    text += fmt::format(", {} {}{}", size_money(r.cost), a.currency, a.purchase ? " to buy" : "");
+    text += fmt::format(", {} {}{}", size_money(r.cost), a.currency, a.purchase ? " " + purchase_words(a) : "");
   return text;
 }
 
@@ -104,8 +104,12 @@ std::string ownership_lines(const SizeAnswer& a) {
   const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
   if (!a.purchase || !row || !row->ownership) return "";
   const Ownership& o = *row->ownership;
+  std::map<std::string, double> total;
+  for (const auto& [part, money] : o.yearly) total[part] = o.years * money;
   return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
-                      report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" + report_label("training") +
+                      report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" +
+                      report_label(fmt::format("{:.3g} years", o.years).c_str()) + sum_in_parts(total, a.currency) +
+                      "\n" + report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
                                   size_money(o.training), o.per_million, a.currency, rent_or_buy(o)));
 }
@@ -128,9 +132,11 @@ std::string threshold_table(const SizeAnswer& a) {
          t.node.empty() ? "none" : cluster_cell(a, t) + terms_in_words(t.terms)});
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) + counted_legend(a) +
-         (a.purchase
-              ? "  interest, electricity, staff and space are no part of a purchase price, so they change no decision\n"
-              : "");
+         (a.purchase ? a.total_years > 0
+                           ? fmt::format("  decided by what a cluster costs {} of use\n", purchase_words(a))
+                           : "  interest, electricity, staff and space are no part of a purchase price, so they "
+                             "change no decision;\n  with --by total-cost they do\n"
+                     : "");
 }
 
 /// The unit of a price whose owner the row names: "a GPU-hour".
@@ -155,8 +161,9 @@ std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
   const bool has_decision = std::ranges::any_of(a.choices, &SizeChoice::decision);
-  TextTable table{"",         "paid", ">nodes",         ">days",   ">80 % range",
-                  ">in time", ">MW",  ">" + a.currency, ">to buy", has_decision ? "equals *; now" : "misses"};
+  TextTable table{"", "paid", ">nodes", ">days", ">80 % range", ">in time", ">MW", ">" + a.currency, ">to buy"};
+  if (a.total_years > 0) table.add_column("to own");
+  table.add_column(has_decision ? "equals *; now" : "misses", false);
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
@@ -169,7 +176,10 @@ std::string choice_table(const SizeAnswer& a) {
                           c.likely_days ? range_cell(c.likely_days->front(), c.likely_days->back()) : "-",
                           c.on_time ? probability_text(*c.on_time, a.confidence) : "-",
                           c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-", size_money(c.money),
-                          c.terms == "purchase" ? size_money(c.purchase) : "-", last});
+                          c.terms == "purchase" ? size_money(c.purchase) : "-"});
+    std::vector<std::string>& cells = table.rows.back();
+    if (a.total_years > 0) cells.push_back(c.terms == "purchase" ? size_money(c.total) : "-");
+    cells.push_back(last);
   }
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) +
@@ -177,6 +187,7 @@ std::string choice_table(const SizeAnswer& a) {
               ? "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
                 "  equals *: the price with which the choice costs as much as *; then the price now\n"
               : "  The cost of a purchase is that of owning it for the time of the training\n") +
+         (a.total_years > 0 ? "  to own: cost of owning it for the years of depreciation, always in use\n" : "") +
          (std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.used_money > 0; })
               ? "  A reserved term is paid to its end. Its cost for the hours used is what compares with a purchase\n"
               : "") +
@@ -202,18 +213,22 @@ std::string cable_table(const SizeAnswer& a) {
   if (!network && row) network = a.networks->find(*row, a.counted_network);
   if (!network || network->by_length.empty()) return "";
   const auto money = [](const std::optional<double>& amount) { return amount ? size_money(*amount) : "-"; };
+  const auto count_words = [](std::int64_t count, std::int64_t owned) {
+    return counted(count) + (owned > 0 ? fmt::format(", {} of them owned", owned) : "");
+  };
+  const std::int64_t bought_switches = network->switches - network->owned_switches;
   TextTable table{"part", ">length", ">count", ">price of one", ">price"};
-  table.rows.push_back({"switch", "", counted(network->switches),
-                        network->price_of_switches && network->switches > 0
-                            ? size_money(*network->price_of_switches / static_cast<double>(network->switches))
+  table.rows.push_back({"switch", "", count_words(network->switches, network->owned_switches),
+                        network->price_of_switches && bought_switches > 0
+                            ? size_money(*network->price_of_switches / static_cast<double>(bought_switches))
                             : "-",
                         money(network->price_of_switches)});
   std::optional<double> sum = network->price_of_switches;
   for (const SizeCables& cables : network->by_length) {
     std::optional<double> price;
-    if (cables.price) price = *cables.price * static_cast<double>(cables.count);
+    if (cables.price) price = *cables.price * static_cast<double>(cables.count - cables.owned);
     table.rows.push_back({cables.optical ? "optical cable" : "copper cable", fmt::format("{} m", exact(cables.length)),
-                          counted(cables.count), money(cables.price), money(price)});
+                          count_words(cables.count, cables.owned), money(cables.price), money(price)});
     if (sum && price)
       *sum += *price;
     else
@@ -275,13 +290,13 @@ std::string network_table(const SizeAnswer& a) {
                          "nonblocking, less 1\n",
                          type, all.switch_ports);
   if (priced)
-    text += a.purchase
-                ? fmt::format("  * the choice. {}: price of switches and cables. in all: with nodes and storage\n",
-                              a.currency)
-                : fmt::format(
-                      "  * the choice. {}: cost of owning switches and cables during the training. in all: "
-                      "with the rent of the nodes\n",
-                      a.currency);
+    text += a.purchase ? fmt::format("  * the choice. {}: price of switches and cables. in all: {}\n", a.currency,
+                                     a.total_years > 0 ? "what the cluster costs " + purchase_words(a)
+                                                       : "with nodes and storage")
+                       : fmt::format(
+                             "  * the choice. {}: cost of owning switches and cables during the training. in all: "
+                             "with the rent of the nodes\n",
+                             a.currency);
   return text + cable_table(a);
 }
 
@@ -312,7 +327,7 @@ std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRo
   if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
   std::string cost;
   if (row->terms == "purchase")
-    cost = fmt::format(", {} to buy", size_money(row->cost));
+    cost = fmt::format(", {} {}", size_money(row->cost), options.by_total ? "to own" : "to buy");
   else if (row->money > 0)
     cost = fmt::format(", {}{}", size_money(row->cost), terms_in_words(row->terms));
   text += fmt::format("{}{} x {} ({}), {}, {} device-hours{}{}; one plan simulated: {}", on_model(row->model),
@@ -346,10 +361,17 @@ std::string live_size_table(const SizeAnswer& a, std::size_t width) {
 }
 
 std::string size_screen(const SizeAnswer& a) {
-  std::string text = fmt::format("{}: in {:.4g} day{}{}{}\n", a.scenario, a.days, a.days == 1 ? "" : "s",
-                                 a.confidence > 0 ? " with a probability of " + exact_percent(a.confidence) : "",
-                                 a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
-  if (a.purchase) text.insert(text.size() - 1, ", bought");
+  std::string text = fmt::format(
+      "{}: in {:.4g} day{}{}{}
+      ", a.scenario, a.days, a.days == 1 ? "
+      " : "s
+      ",
+              a.confidence > 0
+          ? " with a probability of " + exact_percent(a.confidence)
+          : "",
+      a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  if (a.purchase)
+    text.insert(text.size() - 1, a.total_years > 0 ? ", bought by its cost " + purchase_words(a) : ", bought");
   if (!a.unfinished.empty())
     text += broken_lines(report_label("unfinished") + a.unfinished + "; this is what was found\n");
   if (const auto& v = a.verdict)
@@ -370,7 +392,8 @@ std::string size_screen(const SizeAnswer& a) {
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())
-    text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
+    text += fmt::format("{}{}\n", report_label("none"),
+                        a.why_none.empty() ? fmt::format("{}has a plan", simulated_sizes) : "has room at the site");
   line("nearest", a.nearest);
   std::vector<std::string> rooms;
   for (const SizeSiteLimit& limit : a.site_limits)

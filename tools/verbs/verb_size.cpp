@@ -70,7 +70,7 @@ std::string devices_of(const SizeAnswer& answer) {
 
 struct SizeFlags {
   std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, html, write, chinchilla,
-      tolerance, headroom, confidence, samples_per_s, network, network_switch, csv, write_beside;
+      tolerance, headroom, confidence, samples_per_s, network, network_switch, csv, write_beside, by;
   int unit = 0, gpus = 0, most_nodes = 0;
   bool purchase = false, post_training = false;
   std::vector<std::string> sets;
@@ -113,6 +113,10 @@ struct SizeFlags {
                      1, 1 << 20);
     arguments.flag("--purchase", purchase,
                    "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");
+    arguments.option("--by", by, "price|total-cost",
+                     "with --purchase: the cost that decides and that --budget limits: the purchase price (default), "
+                     "or what owning the cluster costs for the years of depreciation in use, with interest, "
+                     "electricity, cooling, staff and space");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
     arguments.option("--site", site, "SITE",
                      "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, or a "
@@ -159,6 +163,7 @@ struct SizeFlags {
                                                                  {"--tokens", !tokens.empty()},
                                                                  {"--budget", !budget.empty()},
                                                                  {"--purchase", purchase},
+                                                                 {"--by", !by.empty()},
                                                                  {"--family", !family.empty()},
                                                                  {"--site", !site.empty()},
                                                                  {"--gpus", gpus > 0},
@@ -202,6 +207,10 @@ struct SizeFlags {
     options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
     options.gpus = gpus;
     options.purchase = purchase;
+    if (!by.empty() && !purchase) throw UserError("--by: only with --purchase");
+    if (!by.empty() && by != "price" && by != "total-cost")
+      throw UserError(fmt::format("--by {}: price or total-cost expected", by));
+    options.by_total = by == "total-cost";
     options.unit = unit;
     options.batch_tolerance = parse_share("--batch-tolerance", tolerance);
     options.confidence = parse_share("--confidence", confidence);

@@ -40,6 +40,10 @@ JsonFields<Ownership> ownership_fields() {
       .value("year_parts", "money", &O::yearly, "cost of a year in use by part")
       .value(
           "year", "money", [](const O& o) { return o.year(); }, "cost of a year in use, the sum of its parts")
+      .value("years", "years", &O::years, "years of depreciation")
+      .value(
+          "total", "money", [](const O& o) { return o.total(); },
+          "cost of owning it for the years of depreciation, always in use")
       .value(
           "per_million", "money", &O::per_million,
           "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use; with "

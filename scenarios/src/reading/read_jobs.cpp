@@ -323,7 +323,8 @@ FleetFile read_fleet(Node document, const std::string& name, const Overrides& ov
   for (const std::string& key : kTrainingList.defaults) root.child(key);
   if (const Node* prices = root.child_unless_null("prices")) {
     const Node entry = Catalog().resolve("price", *prices);
-    fleet.prices = read_prices(entry);
+    const Node* site = root.child_unless_null("site");
+    fleet.prices = read_prices(entry, site ? read_site(Catalog().resolve("site", *site)).kwh : std::nullopt);
     check_price_names(entry, Catalog(), names_in_section(&document));
   }
   const Node* rules = root.child_unless_null("fleet");

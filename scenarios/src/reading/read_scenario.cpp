@@ -236,7 +236,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   const Node* site =
       root.child_unless_null({"site",
                               "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
-                              "hyperscale (trainyard list sites), or {pue: 1.2}. Default: average."});
+                              "hyperscale (trainyard list sites), or {pue: 1.2, kwh: 0.1}. Default: average."});
   const Node* prices = root.child_unless_null(
       {"prices",
        "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: 0.1, currency: EUR}. "
@@ -259,7 +259,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   s.site = read_site(catalog.resolve("site", site ? *site : Node::scalar_node("average", s.document.place)));
   if (prices) {
     const Node entry = catalog.resolve("price", *prices);
-    s.prices = read_prices(entry);
+    s.prices = read_prices(entry, s.site.kwh);
     std::vector<std::string> own_names = names_in_section(&s.document);
     for (const NodeType* type : s.cluster.types()) {
       s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);

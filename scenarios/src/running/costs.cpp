@@ -259,14 +259,16 @@ BoughtNetwork bought_network(const ClusterSpec& cluster, const Purchase& purchas
 }
 
 void set_fabric_network(const ClusterSpec& cluster, const Purchase& purchase, Ownership& all) {
-  const auto& prices = all.purchase_prices;
   const bool has_switches = !purchase.network_switch.empty(), has_cables = !purchase.cable.empty();
-  if (!has_switches && !has_cables && prices.at("nodes") > 0 && cluster.uses_hcas())
+  if (!has_switches && !has_cables && all.purchase_prices.at("nodes") > 0 && cluster.uses_hcas())
     all.leave_out("network, since prices.purchase has no switch and no cable");
-  if (prices.at("switches") + prices.at("cables") <= 0) return;  // no network is bought, or none has a price
+  int nodes = 0;
+  for (const auto& [type, count] : cluster.counted_types()) nodes += count;
+  if ((!has_switches && !has_cables) || nodes < 2 || all.owned_nodes >= nodes)
+    return;  // no network is bought, or priced
   const BoughtNetwork network = bought_network(cluster, purchase);
-  all.set_network(purchase, Purchase::price_of(purchase.network_switch, static_cast<double>(network.switches)),
-                  Purchase::price_of(purchase.cable, static_cast<double>(network.cables)));
+  all.set_network(purchase, purchase.price_of_switches(static_cast<double>(network.switches)),
+                  purchase.price_of_cables(static_cast<double>(network.cables)));
   if (!network.unknown.empty()) return all.leave_out(network.unknown);
   if (!has_switches) all.leave_out("switches, since prices.purchase has no switch");
   if (!has_cables) all.leave_out("cables, since prices.purchase has no cable");

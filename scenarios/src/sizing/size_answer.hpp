@@ -18,13 +18,26 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
+/// A part of a training, on the nodes that are delivered by then.
+struct SizePhase {
+  int nodes = 0;                        ///< nodes that train
+  double begin_days = 0, end_days = 0;  ///< days from today on
+  double share = 0;                     ///< part of the training that it does
+  double alone_days = 0;                ///< days that the whole training takes on these nodes
+  double step_time = 0;                 ///< s
+  std::string plan;                     ///< the plan in words
+  std::string scenario;                 ///< the whole training on these nodes, as `run` takes it
+};
+
 /// A model on a number of nodes of one type, with the best plan found there. Nodes of another type that are owned already
 /// may train in the same job.
 struct SizeRow {
   std::string model, node;
-  int nodes = 0, gpus = 0;            ///< `gpus`: devices of all nodes of the job
-  std::string beside;                 ///< type of owned nodes in the same job; empty: there are none
-  int beside_nodes = 0;               ///< number of these nodes
+  int nodes = 0, gpus = 0;  ///< `gpus`: devices of all nodes of the job
+  std::string beside;       ///< type of owned nodes in the same job; empty: there are none
+  int beside_nodes = 0;     ///< number of these nodes
+  /// Parts of the training before all of its nodes are delivered, on those that are there; empty: it waits for all of them.
+  std::vector<SizePhase> phases;
   std::int64_t batch = 0;             ///< samples of a step
   std::vector<std::int64_t> batches;  ///< batches that were compared by their time per sample; empty: a single one
   std::string error;                  ///< why the training is impossible; empty: it is possible
@@ -38,7 +51,7 @@ struct SizeRow {
   bool meets = false;    ///< true: it meets deadline and budget
   std::string terms;     ///< way to pay by which it is judged (see best_way); empty: there are no prices
   double cost = 0;       ///< cost of the training, or purchase price, or device-hours
-  double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until its nodes are delivered
+  double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until all its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
   bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
   double parameters = 0, tokens = 0, steps = 0;  ///< `tokens` and `steps`: those of the whole training
@@ -97,6 +110,7 @@ struct SizeChoice {
   std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
   double money = 0;     ///< cost of the training; of a purchase, the cost of owning it for the time of the training
   double purchase = 0;  ///< purchase price; 0: nothing is bought
+  double total = 0;     ///< cost of owning it for the years of depreciation, always in use; 0: nothing is bought
   /// Cost of the hours of a reserved term that the training uses; 0: no other hours are paid.
   double used_money = 0;
   double power = 0;      ///< mean power of the site, W; 0: unknown
@@ -124,6 +138,7 @@ struct SizeCables {
   double length = 0;     ///< m, as sold
   std::int64_t count = 0;
   std::optional<double> price = {};  ///< price of one. No value: it has none
+  std::int64_t owned = 0;            ///< number of those that are owned already
 };
 
 /// A network between the nodes of a cluster, with the cluster's plan simulated on it.
@@ -136,7 +151,8 @@ struct SizeNetwork {
   std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
   int nodes_of_rack = 0;                             ///< most nodes of a rack in the plan of the cables
   std::vector<SizeCables> by_length = {};            ///< the cables, the shortest first
-  std::optional<double> price_of_switches = {};      ///< price of all switches. No value: they have no price
+  std::int64_t owned_switches = 0;                   ///< switches that are owned already
+  std::optional<double> price_of_switches = {};      ///< price of the bought switches. No value: they have no price
   std::optional<double> network_cost = {};           ///< cost of switches and cables. No value: they have no price
   std::optional<double> cost = {};                   ///< cost of nodes and network. No value: likewise
   double step_time = 0;                              ///< s
@@ -201,17 +217,6 @@ struct SizeIslands {
   std::vector<SizeIsland> rows;  ///< ways to train, by the type that is bought
 };
 
-/// A part of a training, on the nodes that are delivered by then.
-struct SizePhase {
-  int nodes = 0;                        ///< nodes that train
-  double begin_days = 0, end_days = 0;  ///< days from today on
-  double share = 0;                     ///< part of the training that it does
-  double alone_days = 0;                ///< days that the whole training takes on these nodes
-  double step_time = 0;                 ///< s
-  std::string plan;                     ///< the plan in words
-  std::string scenario;                 ///< the whole training on these nodes, as `run` takes it
-};
-
 /// A training that begins on the first delivered nodes, and goes on with more as they are delivered.
 struct SizeGrowth {
   std::string node;               ///< type of the nodes
@@ -233,8 +238,10 @@ struct SizeAnswer {
   /// Kind of network that all figures count, except those of clusters that have no such network. Empty: figures count
   /// the network of the question.
   std::string counted_network;
-  std::vector<SizeRow> other_networks;    ///< clusters on the compared networks that are not counted
-  bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
+  std::vector<SizeRow> other_networks;  ///< clusters on the compared networks that are not counted
+  bool purchase = false;                ///< clusters are bought: cost and budget are purchase prices
+  /// Years of use for which the cost of owning a bought cluster is its cost, which decides. 0: the purchase price decides.
+  double total_years = 0;
   std::string plain_terms = "on demand";  ///< way to pay for rows without a list of rents; or "electricity"
   std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster
   /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
@@ -265,6 +272,7 @@ struct SizeOptions {
   int gpus = 0;                     ///< number of GPUs, rounded up to whole nodes; 0: as many as the deadline needs
   double days = 0, budget = 0;
   bool purchase = false;  ///< clusters are bought: the cheapest one has the least purchase price
+  bool by_total = false;  ///< the cost of owning a bought cluster for the years of depreciation decides, not its price
   double confidence = 0;  ///< least probability of meeting the deadline, 0.5 to 0.99; 0: the predicted time meets it
   int unit = 0;           ///< numbers of nodes are multiples of it; 0: of 1
   double batch_tolerance = 0;  ///< share by which the batch may differ, to take less time per sample
@@ -332,6 +340,8 @@ std::string quantity_value(const std::string& quantity, double value);
 /// Writes a value of this quantity with its unit: "95.79 days", "578,889 USD", "93.95 % of the simulated".
 std::string quantity_amount(const SizeAnswer&, const std::string& quantity, double value);
 const JsonFields<SizeAnswer>& size_fields();
+/// Names the cost that decides among purchases: "to buy", "to own for 4 years".
+std::string purchase_words(const SizeAnswer&);
 /// Returns the table of networks as CSV, with the keys of the JSON as columns.
 std::string size_networks_csv(const SizeNetworks&);
 /// Writes a row as text, for the journal.

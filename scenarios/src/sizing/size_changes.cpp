@@ -21,6 +21,7 @@ constexpr int kMostTerms = 12;
 constexpr double kHoursOfTimedDay = 24;
 /// Values beyond these shares of the present one are no prices, times or limits that a question may have.
 constexpr double kLeastShare = 0.02, kMostShare = 50;
+constexpr double kMostPercent = 100, kLeastYears = 0.1, kMostYears = 50;  ///< what a price file may state
 /// Two costs that differ less than this share are equal: any change of a price decides between them.
 constexpr double kTie = 1e-9;
 
@@ -58,6 +59,7 @@ class ChangeFinder {
     add_tokens();
     add_site_power();
     add_interest();
+    add_years();
     return std::move(all_);
   }
 
@@ -74,9 +76,6 @@ class ChangeFinder {
   std::vector<SizeThreshold> all_;
 
   WayFigures own_figures(std::size_t i) const { return {ways_[i].cost, ways_[i].needed_days()}; }
-  bool waits_as(std::size_t i, const std::string& node) const {
-    return ways_[i].row->node == node && ways_[i].wait > 0;
-  }
 
   VariedQuantity varied(const std::string& name, double value) const {
     return {name,
@@ -107,7 +106,9 @@ class ChangeFinder {
     std::vector<double>& values = quantity.candidates;
     std::erase_if(values, [&quantity](double value) {
       const double share = value / quantity.value;
-      return !(share >= kLeastShare) || share > kMostShare || (!quantity.is_limit && std::abs(share - 1) < kTie);
+      const bool is_whole = quantity.name.ends_with(" in %") && value > kMostPercent;
+      return !(share >= kLeastShare) || share > kMostShare || is_whole ||
+             (!quantity.is_limit && std::abs(share - 1) < kTie);
     });
     std::sort(values.begin(), values.end());
     for (auto value = std::upper_bound(values.begin(), values.end(), quantity.value); value != values.begin();)
@@ -180,20 +181,32 @@ class ChangeFinder {
     if (answer_.budget > 0) add(std::move(budget));
   }
 
+  /// Varies the time until the last nodes of a type are delivered. Those of earlier batches come as before.
   void add_deliveries() {
     std::map<std::string, double> waits;  // indexed by node type
     for (const SizeWay& payment : ways_)
-      if (payment.wait > 0) waits[payment.row->node] = payment.wait;
+      if (payment.wait > 0) waits[payment.row->node] = std::max(waits[payment.row->node], payment.wait);
     for (const auto& [node, wait] : waits) {
       VariedQuantity delivery = varied(fmt::format("delivery of {} in days", node), wait);
-      const std::string& type = node;
-      delivery.figures = [this, type](std::size_t i, double days) {
-        WayFigures figures = own_figures(i);
-        if (waits_as(i, type)) figures.needed_days += days - ways_[i].wait;
-        return figures;
+      const auto waits_as = [this, type = node, wait = wait](std::size_t i) {
+        return ways_[i].row->node == type && ways_[i].wait == wait;
       };
-      for (std::size_t i = 0; i < ways_.size(); ++i)
-        if (waits_as(i, node)) delivery.candidates.push_back(answer_.days - ways_[i].days * ways_[i].longest);
+      const auto needed_at = [this](std::size_t i, double days) {
+        SizeWay moved = ways_[i];
+        moved.wait = moved.grows ? std::max(days, moved.row->phases.back().begin_days) : days;
+        return moved.needed_days();
+      };
+      delivery.figures = [this, waits_as, needed_at](std::size_t i, double days) {
+        return WayFigures{ways_[i].cost, waits_as(i) ? needed_at(i, days) : ways_[i].needed_days()};
+      };
+      for (std::size_t i = 0; i < ways_.size(); ++i) {
+        if (!waits_as(i)) continue;
+        if (!ways_[i].grows)
+          delivery.candidates.push_back(answer_.days - ways_[i].days * ways_[i].longest);
+        else if (const auto days = root(wait * kLeastShare, wait * kMostShare,
+                                        [&](double value) { return needed_at(i, value) - answer_.days; }))
+          delivery.candidates.push_back(*days);
+      }
       add(std::move(delivery));
     }
   }
@@ -252,13 +265,29 @@ class ChangeFinder {
     add(std::move(quantity));
   }
 
-  /// Varies the interest, by which a network beside rented nodes costs more or less. No purchase price depends on it.
+  /// Returns the value of a quantity at which a function that grows or falls with it is 0. No value: at none that a
+  /// question may have.
+  static std::optional<double> root(double low, double high, const std::function<double(double)>& function) {
+    constexpr int halvings = 60;
+    const bool begins_below = function(low) < 0;
+    if (begins_below == (function(high) < 0)) return std::nullopt;
+    for (int i = 0; i < halvings; ++i) {
+      const double middle = (low + high) / 2;
+      ((function(middle) < 0) == begins_below ? low : high) = middle;
+    }
+    return (low + high) / 2;
+  }
+
+  /// Varies the interest, by which a network beside rented nodes costs more or less, or owning a cluster. No purchase
+  /// price depends on it.
   void add_interest() {
     const Purchase& purchase = prices_.purchase();
     const double interest = purchase.interest, share = purchase.yearly_share();
-    if (answer_.purchase || interest <= 0) return;
-    std::vector<double> part;  // the yearly share of the network's price in the cost of each way
-    for (const SizeWay& payment : ways_) part.push_back(SizePrices::network_part(payment));
+    if ((answer_.purchase && answer_.total_years <= 0) || interest <= 0) return;
+    std::vector<double> part;  // the yearly share of a price in the cost of each way
+    for (const SizeWay& payment : ways_)
+      part.push_back(answer_.total_years > 0 ? payment.row->ownership->price() * share * answer_.total_years
+                                             : SizePrices::network_part(payment));
     const auto share_at = [&purchase](double percent) {
       Purchase other = purchase;
       other.interest = percent / 100;
@@ -269,20 +298,39 @@ class ChangeFinder {
       return WayFigures{ways_[i].cost + part[i] * (share_at(percent) / share - 1), ways_[i].needed_days()};
     };
     const auto add_candidate = [&](double wanted_share) {
-      constexpr double most_percent = 100;
-      constexpr int halvings = 60;
-      double low = 1e-6, high = most_percent;
-      if (!(share_at(low) < wanted_share && wanted_share < share_at(high))) return;
-      for (int i = 0; i < halvings; ++i) {
-        const double middle = (low + high) / 2;
-        (share_at(middle) < wanted_share ? low : high) = middle;
-      }
-      quantity.candidates.push_back((low + high) / 2);
+      const auto value = root(1e-6, kMostPercent, [&](double percent) { return share_at(percent) - wanted_share; });
+      if (value) quantity.candidates.push_back(*value);
     };
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       if (part[i] != part[decided_])
         add_candidate(share * (1 + (ways_[i].cost - ways_[decided_].cost) / (part[decided_] - part[i])));
       if (answer_.budget > 0 && part[i] > 0) add_candidate(share * (1 + (answer_.budget - ways_[i].cost) / part[i]));
+    }
+    add(std::move(quantity));
+  }
+
+  /// Varies the years of depreciation, for which a cluster is owned: a dear one that runs cheaply needs time.
+  void add_years() {
+    const double years = answer_.total_years;
+    if (years <= 0) return;
+    const Purchase& purchase = prices_.purchase();
+    const auto cost_at = [this, &purchase](std::size_t i, double value) {
+      Purchase other = purchase;
+      other.years = value;
+      const Ownership& o = *ways_[i].row->ownership;
+      return value * (o.year() + o.price() * (other.yearly_share() - purchase.yearly_share()));
+    };
+    VariedQuantity quantity = varied("depreciation in years", years);
+    quantity.figures = [this, cost_at](std::size_t i, double value) {
+      return WayFigures{cost_at(i, value), ways_[i].needed_days()};
+    };
+    const auto add_candidate = [&](const std::function<double(double)>& function) {
+      if (const auto value = root(kLeastYears, kMostYears, function)) quantity.candidates.push_back(*value);
+    };
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      if (i != decided_)
+        add_candidate([&](double value) { return (cost_at(i, value) - cost_at(decided_, value)) / value; });
+      if (answer_.budget > 0) add_candidate([&](double value) { return cost_at(i, value) - answer_.budget; });
     }
     add(std::move(quantity));
   }
@@ -295,7 +343,7 @@ class ChangeFinder {
   WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
     const SizeWay& payment = ways_[i];
     if (!is_on(payment, node)) return own_figures(i);
-    return {scaled_cost(payment, timed_[i], factor), payment.wait + payment.days * payment.longest * factor};
+    return {scaled_cost(payment, timed_[i], factor), payment.end_at(payment.longest * factor)};
   }
 
   /// Returns the cost of a way if its training takes `factor` times as long.
@@ -308,9 +356,7 @@ class ChangeFinder {
   }
 
   /// Returns the factor of the time of a way at which it ends at the deadline.
-  double latest_factor(const SizeWay& payment) const {
-    return (answer_.days - payment.wait) / (payment.days * payment.longest);
-  }
+  double latest_factor(const SizeWay& payment) const { return payment.done(answer_.days) / payment.longest; }
 
   /// Lists the factors at which the decision may change: a way misses the deadline, a reserved term ends, or two costs, or a
   /// cost and the budget, are equal. Costs are linear between the ends of terms.

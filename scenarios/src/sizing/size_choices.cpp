@@ -24,7 +24,7 @@ struct PricedWay {
   SizeChoice choice;
   double purchase_part = 0, money_part = 0;
 
-  double cost(bool by_purchase) const { return by_purchase ? choice.purchase : choice.money; }
+  double cost(bool by_purchase) const { return by_purchase ? payment.cost : choice.money; }
   double part(bool by_purchase) const { return by_purchase ? purchase_part : money_part; }
 };
 
@@ -98,7 +98,7 @@ class ChoiceList {
     }
     if (payment.terms != kPurchase) return priced;
     const Ownership& o = *payment.row->ownership;
-    priced.purchase_part = part.part;
+    priced.purchase_part = part.part * size_prices_.cost_of_price();
     priced.money_part = 0;
     if (part.quantity.empty() || o.year() <= 0) return priced;
     const Purchase& purchase = prices_.purchase;
@@ -174,25 +174,40 @@ std::vector<PricePart> SizePrices::parts(const SizeWay& payment) {
     if (!part.quantity.empty() && part.price > 0 && part.part != 0) all.push_back(std::move(part));
   };
   if (payment.terms == kPurchase) {
-    add(nodes_part(payment, false));
-    const Purchase& purchase = prices_.purchase;
-    const auto& bought = payment.row->ownership->purchase_prices;
-    const bool counts_network = !answer_.counted_network.empty() && answer_.networks;
-    const std::string switch_name = counts_network ? answer_.networks->switch_name : "";
-    const auto named_switch = switch_name.empty() ? std::nullopt : prices_.parts.switch_named(switch_name);
-    if (named_switch)
-      add({"purchase of a switch " + named_switch->first, named_switch->second, bought.at("switches")});
-    else if (purchase.network_switch.size() == 1)
-      add({"purchase of a switch", purchase.network_switch.front().second, bought.at("switches")});
-    const bool is_one_price = answer_.counted_network.empty() || purchase.cables_by_length.empty();
-    if (purchase.cable.size() == 1 && is_one_price)
-      add({"purchase of a cable", purchase.cable.front().second, bought.at("cables")});
+    for (PricePart& part : purchase_parts(payment)) add(std::move(part));
     return all;
   }
   const PricePart rent = main_part(payment);
   add(rent);
   if (payment.terms != "electricity" && !payment.terms.empty())
     add({"kwh", prices_.kwh, payment.cost - rent.part - network_part(payment)});
+  return all;
+}
+
+std::vector<PricePart> SizePrices::purchase_parts(const SizeWay& payment) {
+  std::vector<PricePart> all{nodes_part(payment, false)};
+  const auto add = [&all](PricePart part) { all.push_back(std::move(part)); };
+  const Purchase& purchase = prices_.purchase;
+  const auto& bought = payment.row->ownership->purchase_prices;
+  const bool counts_network = !answer_.counted_network.empty() && answer_.networks;
+  const std::string switch_name = counts_network ? answer_.networks->switch_name : "";
+  const auto named_switch = switch_name.empty() ? std::nullopt : prices_.parts.switch_named(switch_name);
+  if (named_switch)
+    add({"purchase of a switch " + named_switch->first, named_switch->second, bought.at("switches")});
+  else if (purchase.network_switch.size() == 1)
+    add({"purchase of a switch", purchase.network_switch.front().second, bought.at("switches")});
+  const bool is_one_price = answer_.counted_network.empty() || purchase.cables_by_length.empty();
+  if (purchase.cable.size() == 1 && is_one_price)
+    add({"purchase of a cable", purchase.cable.front().second, bought.at("cables")});
+  for (PricePart& part : all) part.part *= cost_of_price();
+  if (answer_.total_years <= 0) return all;
+  constexpr double percents = 100;
+  const Ownership& o = *payment.row->ownership;
+  const double years = answer_.total_years, price = o.price();
+  add({"kwh at the site", purchase.kwh, years * (o.yearly.at("electricity") + o.yearly.at("cooling"))});
+  add({"staff in %", percents * purchase.staff, years * price * purchase.staff});
+  add({"space in %", percents * purchase.space, years * price * purchase.space});
+  add({"kw_month", purchase.kw_month, years * (o.yearly.at("space") - price * purchase.space)});
   return all;
 }
 
@@ -213,7 +228,7 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   choice.on_time = payment.on_time(answer);
   if (row.doubt.exists()) {
     const StepRange range = DoubtModel::shipped().range(row.doubt, kLikely);
-    choice.likely_days = {payment.wait + payment.days * range.low, payment.wait + payment.days * range.high};
+    choice.likely_days = {payment.end_at(range.low), payment.end_at(range.high)};
   }
   if (row.time > 0) choice.power = row.energy / row.time;
   choice.risk = row.risk;
@@ -221,7 +236,8 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   choice.money = payment.cost;
   if (payment.terms != kPurchase) return choice;
   choice.money = row.ownership->training;
-  choice.purchase = payment.cost;
+  choice.purchase = row.ownership->price();
+  choice.total = row.ownership->total();
   return choice;
 }
 

@@ -25,6 +25,10 @@ class SizePrices {
   /// Returns the price of the nodes or of electricity that a way depends on. No quantity: it depends on none. A price by
   /// quantity counts as the mean price.
   PricePart main_part(const SizeWay&);
+  /// Returns what each unit of a purchase price adds to the compared cost: 1, or its share of owning for some years.
+  double cost_of_price() const {
+    return answer_.total_years > 0 ? prices_.purchase.yearly_share() * answer_.total_years : 1;
+  }
   /// Lists all prices on which the cost of a way depends linearly. Prices by quantity are left out.
   std::vector<PricePart> parts(const SizeWay&);
   /// Returns the reserved or spot rent that a way pays. Null: it pays none.
@@ -42,6 +46,7 @@ class SizePrices {
   const NodeType& type(const std::string& node);
   const std::string& gpu_name(const std::string& node) { return type(node).gpu.name; }
   PricePart nodes_part(const SizeWay&, bool by_quantity);
+  std::vector<PricePart> purchase_parts(const SizeWay&);
 };
 
 /// Lists the best choice of a model for each node type and way to pay: those that meet all conditions first, sorted by

@@ -41,7 +41,8 @@ JsonFields<SizeRow> size_row_fields() {
       .when(is_good, if_possible)
       .value("end_days", "d", &R::end_days, "days until the training ends on these terms, including the delivery")
       .when(is_good, if_possible)
-      .value("delivery_days", "d", &R::wait_days, "days until its nodes are delivered")
+      .value("delivery_days", "d", &R::wait_days,
+             "days until all its nodes are delivered; a training that grows with them begins earlier")
       .when(&R::wait_days, "with a delivery")
       .value("paid_goodput", "share", &R::paid_goodput, "useful share of the time on these terms")
       .when(is_good, if_possible)
@@ -109,15 +110,18 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
       .value("nodes", "", &L::nodes, "most nodes that the site has room for")
       .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes")
       .value("node_power_W", "W", &L::node_power, "most power of a node, without cooling")
-      .when(&L::node_power, "if it is stated");
+      .when(&L::node_power, "if it is stated")
+      .value("shortage", "", &L::shortage, "why there is no room for a node: what it needs, and what there is")
+      .when(&L::shortage, "if there is none");
 }
 
 JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
-      .value("quantity", "", &T::quantity,
-             "price of the price file, deadline or delivery (in days), budget, time on a node type (in % of the "
-             "simulated), tokens, power of the site (in kW), or interest (in %)")
+      .value(
+          "quantity", "", &T::quantity,
+          "price of the price file, deadline or delivery (in days), budget, time on a node type (in % of the "
+          "simulated), tokens, power of the site (in kW), interest, staff or space (in %), or depreciation (in years)")
       .value("value", "", &T::value, "value of that quantity in the question")
       .value("threshold", "", &T::threshold, "value beyond which the decision is another one")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
@@ -153,6 +157,8 @@ JsonFields<SizeChoice> size_choice_fields() {
       .value("money", "money", &C::money,
              "cost of the training; of a purchase, the cost of owning it for the time of the training")
       .value("purchase", "money", &C::purchase, "purchase price")
+      .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
+      .value("total", "money", &C::total, "cost of owning it for the years of depreciation, always in use")
       .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("power_W", "W", &C::power, "mean power of the site during the training")
       .when(&C::power, "if the power of the devices is stated")
@@ -217,7 +223,9 @@ JsonFields<SizeCables> size_cables_fields() {
       .value("length_m", "m", &C::length, "length of the cable, as sold")
       .value("count", "", &C::count, "number of such cables")
       .value("price", "money", &C::price, "price of one")
-      .when(&C::price, "if cables have a price");
+      .when(&C::price, "if cables have a price")
+      .value("owned", "", &C::owned, "number of those that are owned already")
+      .when(&C::owned, "with prices.purchase.owned");
 }
 
 JsonFields<SizeNetwork> size_network_fields() {
@@ -249,7 +257,9 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(is_good, if_possible)
       .list("by_length", &N::by_length, size_cables_fields(), "the cables by their length")
       .when(is_good, if_possible)
-      .value("price_of_switches", "money", &N::price_of_switches, "price of all switches")
+      .value("owned_switches", "", &N::owned_switches, "number of switches that are owned already")
+      .when(&N::owned_switches, "with prices.purchase.owned")
+      .value("price_of_switches", "money", &N::price_of_switches, "price of the bought switches")
       .when(&N::price_of_switches, "if switches have a price")
       .value("network_cost", "money", &N::network_cost,
              "price of switches and cables; without --purchase, the cost of owning them during the training")
@@ -390,11 +400,14 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when(&A::not_searched, "if the question covers more than it may search")
           .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
           .when(&A::purchase, "with --purchase")
+          .value("total_cost_years", "years", &A::total_years,
+                 "cost and budget are those of owning a cluster for these years, always in use, in place of its price")
+          .when(&A::total_years, "with --by total-cost")
           .list("site_limits", &A::site_limits, site_limit_fields(),
                 "most nodes of each type that the site has room for")
           .when(&A::site_limits, "with limits of the site")
           .value("why_none", "", &A::why_none, "which condition no evaluated cluster meets")
-          .when(&A::why_none, "if no evaluated cluster meets all, and one has a plan")
+          .when(&A::why_none, "if no evaluated cluster meets all, and one has a plan, or the site has no room")
           .list("thresholds", &A::thresholds, threshold_fields(),
                 "values of prices, deadline and budget at which the decision changes")
           .when(&A::thresholds, "if a cluster meets deadline and budget")

@@ -29,7 +29,8 @@ int round_size(double nodes, int unit) {
 
 double steps_to_days(double step_time, double steps) { return step_time * steps / kSecondsOfDay; }
 
-/// Returns the lowest cost of a training of these days: a purchase price, a rent, or device-hours.
+/// Returns the lowest cost of a training of these days: a purchase price, what owning costs without power, a rent, or
+/// device-hours.
 double least_cost(const SizeQuestion& question, const SizeCase& size_case, int nodes, double days) {
   constexpr double hours_of_day = 24;
   const NodeType& node = size_case.node;
@@ -37,7 +38,8 @@ double least_cost(const SizeQuestion& question, const SizeCase& size_case, int n
   const double hours = days * hours_of_day * nodes * node.gpus;
   if (question.options().purchase)
     return prices.purchase.node_price(node.name, node.gpu.name, node.gpus, nodes) *
-           std::max(0, nodes - prices.purchase.number_owned(node.name));
+           std::max(0, nodes - prices.purchase.number_owned(node.name)) *
+           (question.options().by_total ? prices.purchase.yearly_share() * prices.purchase.years : 1);
   return prices.is_given() ? hours * prices.gpu_hour(node.name, node.gpu.name, node.gpus) : hours;
 }
 

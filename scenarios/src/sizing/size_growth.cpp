@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
@@ -12,17 +13,6 @@
 
 namespace trainyard {
 namespace {
-
-/// Returns the largest number of nodes that has a plan, up to the delivered ones and above those of the phase before. 0:
-/// none has.
-int most_nodes_with_plan(const SizeCase& size_case, int delivered, int before, int unit,
-                         const IslandSearches& searches) {
-  constexpr int most_tries = 64;
-  int tries = 0;
-  for (int nodes = delivered / unit * unit; nodes > before && tries < most_tries; nodes -= unit, ++tries)
-    if (searches.has_plan(size_case, nodes)) return nodes;
-  return 0;
-}
 
 SizePhase phase_of(const SizeRow& row, double begin) {
   SizePhase phase;
@@ -52,18 +42,16 @@ void divide(SizeGrowth& growth) {
   }
 }
 
-std::string growth_reason(const SizeAnswer& answer, const SizeGrowth& growth) {
+std::string growth_reason(const SizeGrowth& growth) {
   std::vector<std::string> phases;
   for (const SizePhase& phase : growth.phases)
     phases.push_back(fmt::format("{} from day {:.4g} on {} {:.3g} % of it", counted_noun(phase.nodes, "node"),
                                  phase.begin_days, phase.nodes == 1 ? "does" : "do", phase.share * 100));
-  const double gain = growth.full_days - growth.end_days;
   return fmt::format(
-      "The nodes are delivered in batches. If the training begins on the first ones and grows, it ends after {}, {}{}: "
-      "{}. The verdict waits for all nodes ({}).",
-      days_words(growth.end_days),
-      gain > 0 ? days_words(gain) + " earlier" : "no earlier, since a part of it would run on fewer nodes",
-      growth.end_days <= answer.days ? ", which is in time" : ", which is late", fmt::join(phases, ", "),
+      "The nodes are delivered in batches. The training begins on the first ones{}, and ends after {}: {}. If it "
+      "waited "
+      "for all nodes, it would end after {}.",
+      growth.phases.size() > 1 ? ", grows" : "", days_words(growth.end_days), fmt::join(phases, ", "),
       days_words(growth.full_days));
 }
 
@@ -91,32 +79,84 @@ JsonFields<SizeGrowth> size_growth_fields() {
             "the phases in the order of time; restarts between them are not counted");
 }
 
-void grow_with_deliveries(SizeAnswer& answer, SizeQuestion& question, const std::vector<SizeCase>& cases,
-                          const IslandSearches& searches) {
+int DeliveryPhases::most_with_plan(const SizeCase& size_case, int delivered, int before) const {
+  constexpr int most_tries = 64;
+  const int unit = std::max(1, question_.options().unit);
+  int tries = 0;
+  for (int nodes = delivered / unit * unit; nodes > before && tries < most_tries; nodes -= unit, ++tries)
+    if (searches_.has_plan(size_case, nodes)) return nodes;
+  return 0;
+}
+
+std::vector<Purchase::Batch> DeliveryPhases::batches(const SizeCase& size_case, int nodes) const {
+  const SizeOptions& options = question_.options();
+  if (!options.purchase || !options.networks.empty() || size_case.beside) return {};
+  return question_.prices().purchase.arrivals(size_case.node.name, size_case.node.gpu.name, nodes);
+}
+
+const SizeRow& DeliveryPhases::row(const SizeCase& size_case, int nodes) {
+  const auto [found, is_new] = rows_.try_emplace({question_.model_of(size_case), size_case.node.name, nodes});
+  if (is_new) found->second = searches_.row(size_case, nodes, 0);
+  return found->second;
+}
+
+std::vector<SizePhase> DeliveryPhases::before(const SizeCase& size_case, int nodes) {
+  const std::vector<Purchase::Batch> all = batches(size_case, nodes);
+  std::vector<SizePhase> phases;
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    const int most = most_with_plan(size_case, all[i].nodes, phases.empty() ? 0 : phases.back().nodes);
+    if (most == 0 || most == nodes) continue;
+    const SizeRow& smaller = row(size_case, most);
+    if (smaller.good()) phases.push_back(phase_of(smaller, all[i].after.value / kSecondsOfDay));
+  }
+  return phases;
+}
+
+double DeliveryPhases::useful_days(const SizeCase& size_case, int nodes) {
+  const double days = question_.days_left(size_case, nodes);
+  SizeRow phases;
+  phases.phases = before(size_case, nodes);
+  if (phases.phases.empty()) return days;
+  SizeWay earlier;
+  earlier.row = &phases;
+  earlier.grows = true;
+  earlier.days = HUGE_VAL;  // the part that all nodes do is not known
+  earlier.wait = batches(size_case, nodes).back().after.value / kSecondsOfDay;
+  const double part = 1 - earlier.done(question_.options().days);
+  return part > 0 ? days / part : 0;
+}
+
+int DeliveryPhases::first_guess(const SizeCase& size_case) {
+  constexpr double hours_of_day = 24;
+  const double needed = question_.rough_hours(size_case) / (hours_of_day * size_case.node.gpus),
+               deadline = question_.options().days;
+  const auto node_days = [&](int nodes) {
+    const std::vector<Purchase::Batch> all = batches(size_case, nodes);
+    if (all.size() < 2) return nodes * question_.days_left(size_case, nodes);
+    double days = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double begin = all[i].after.value / kSecondsOfDay,
+                   end = i + 1 < all.size() ? all[i + 1].after.value / kSecondsOfDay : deadline;
+      days += all[i].nodes * std::max(0.0, std::min(end, deadline) - begin);
+    }
+    return days;
+  };
+  int nodes = std::max(1, question_.options().unit);
+  while (node_days(nodes) < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
+  return nodes;
+}
+
+void tell_growth(SizeAnswer& answer) {
   const SizeRow* row = answer.cheapest ? &*answer.cheapest : answer.nearest ? &*answer.nearest : nullptr;
-  if (!answer.purchase || !row || !row->good() || !row->beside.empty() || !row->network.empty()) return;
-  const auto found = std::ranges::find_if(cases, [&](const SizeCase& each) {
-    return each.node.name == row->node && question.model_of(each) == row->model;
-  });
-  if (found == cases.end()) return;
-  const std::vector<Purchase::Batch> batches =
-      question.prices().purchase.arrivals(row->node, found->node.gpu.name, row->nodes);
-  if (batches.size() < 2) return;
+  if (!answer.purchase || !row || row->phases.empty()) return;
   SizeGrowth growth;
   growth.node = row->node;
   growth.nodes = row->nodes;
-  growth.full_days = row->days() + batches.back().after.value / kSecondsOfDay;
-  const int unit = std::max(1, question.options().unit);
-  for (std::size_t i = 0; i + 1 < batches.size(); ++i) {
-    const int before = growth.phases.empty() ? 0 : growth.phases.back().nodes,
-              nodes = most_nodes_with_plan(*found, batches[i].nodes, before, unit, searches);
-    if (nodes == 0) continue;
-    const SizeRow smaller = searches.row(*found, nodes, 0);
-    if (smaller.good()) growth.phases.push_back(phase_of(smaller, batches[i].after.value / kSecondsOfDay));
-  }
-  growth.phases.push_back(phase_of(*row, batches.back().after.value / kSecondsOfDay));
+  growth.full_days = row->days() + row->wait_days;
+  growth.phases = row->phases;
+  growth.phases.push_back(phase_of(*row, row->wait_days));
   divide(growth);
-  growth.reason = growth_reason(answer, growth);
+  growth.reason = growth_reason(growth);
   answer.growth = std::move(growth);
 }
 

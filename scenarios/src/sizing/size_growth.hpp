@@ -1,15 +1,48 @@
 #pragma once
+#include <map>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "scenarios/src/sizing/size_islands.hpp"
 
 namespace trainyard {
 
-/// If the nodes of the verdict's purchase are delivered in batches: computes when the training ends if it begins on the
-/// first batch and goes on with more nodes at each further one. Each phase has the best plan on its nodes, and does the
-/// part of the training that its time is of the whole training on these nodes. The restarts between phases are not
-/// counted. Else leaves the answer as it is. Throws Interruption.
-void grow_with_deliveries(SizeAnswer&, SizeQuestion&, const std::vector<SizeCase>&, const IslandSearches&);
+constexpr int kMostSizedNodes = 4096;
+
+/// Finds the phases of a training on bought nodes that are delivered in batches. It begins on the first batch and goes on
+/// with more nodes at each further one. Each phase has the best plan on the largest number of delivered nodes that has one.
+/// Restarts between phases are not counted. There are no phases with networks to compare, and beside owned nodes of another
+/// type.
+class DeliveryPhases {
+ public:
+  /// The question must outlive this object. `searches` returns rows without phases.
+  DeliveryPhases(SizeQuestion& question, IslandSearches searches)
+      : question_(question), searches_(std::move(searches)) {}
+
+  /// Lists the phases before all nodes are delivered; their `share` and `end_days` are not set. Throws Interruption.
+  std::vector<SizePhase> before(const SizeCase&, int nodes);
+  /// Returns the most days that the whole training may take on all nodes, so that it ends by the deadline with its earlier
+  /// phases. 0: any number, since the earlier phases do all of it.
+  double useful_days(const SizeCase&, int nodes);
+  /// Returns the first doubling of the unit whose nodes meet the deadline at a rough speed.
+  int first_guess(const SizeCase&);
+
+ private:
+  SizeQuestion& question_;
+  const IslandSearches searches_;
+  std::map<std::tuple<std::string, std::string, int>, SizeRow>
+      rows_;  // indexed by model, node type and number of nodes
+
+  std::vector<Purchase::Batch> batches(const SizeCase&, int nodes) const;
+  /// Returns the largest number of nodes that has a plan, up to the delivered ones and above those of the phase before. 0:
+  /// none has.
+  int most_with_plan(const SizeCase&, int delivered, int before) const;
+  const SizeRow& row(const SizeCase&, int nodes);
+};
+
+/// States the phases of the decision, or of the nearest cluster, if it grows.
+void tell_growth(SizeAnswer&);
 
 template <class T>
 class JsonFields;

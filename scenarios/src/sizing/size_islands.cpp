@@ -239,6 +239,7 @@ class IslandSearch {
   }
 
   void take_end(PartOfTraining& part) const {
+    part.row.phases.clear();  // each of two jobs begins on all of its nodes
     const std::optional<SizeWay> payment = purchase_of(answer_, part.row);
     part.end = payment ? payment->end() : part.row.days();
     part.needed = payment ? payment->needed_days() : part.end;
@@ -287,6 +288,7 @@ class IslandSearch {
       jobs.owned_share = own_steps * own_batch / samples;
       jobs.samples_per_s += samples_per_s(own_row);
       jobs.days = std::max(first.end, second.end);
+      if (answer_.total_years > 0 && own_row.ownership) jobs.cost += own_row.ownership->total();
       const bool is_dear = answer_.budget > 0 && jobs.cost > answer_.budget;
       jobs.missed = needed <= answer_.days ? (is_dear ? "budget" : "") : is_dear ? "deadline and budget" : "deadline";
       jobs.scenarios.insert(jobs.scenarios.begin(), yaml_text(first.row.document));

@@ -37,16 +37,21 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   const auto in_time = [&answer](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
   if (const SizeWay* payment = least_way(ways, in_time, cost_of_way)) {
     const bool is_rent = payment->terms != kPurchase && payment->terms != answer.plain_terms;
-    return fmt::format("the budget: the cheapest of the simulated sizes in time, {}{}{}, costs {}",
+    return fmt::format("the budget: the cheapest of the simulated sizes in time, {}{}{}, costs {}{}",
                        nodes_in_words(*payment->row),
                        payment->row->network.empty() ? "" : " with the network " + payment->row->network,
-                       is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency));
+                       is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency),
+                       answer.total_years > 0 ? " " + purchase_words(answer) : "");
   }
   const SizeWay* payment = least_way(ways, is_any_way, end_of_way);
   if (!payment) return "";
-  std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {}, takes {:.1f} days",
-                                 nodes_in_words(*payment->row), payment->days);
-  if (payment->wait > 0) text += fmt::format(" after a delivery of {:.1f} days", payment->wait);
+  std::string text =
+      fmt::format("the deadline: the fastest of the simulated sizes, {}, {} {:.1f} days", nodes_in_words(*payment->row),
+                  payment->grows ? "grows and ends after" : "takes", payment->grows ? payment->end() : payment->days);
+  if (payment->wait > 0)
+    text += fmt::format(
+        payment->grows ? ", with the last nodes delivered after {:.1f} days" : " after a delivery of {:.1f} days",
+        payment->wait);
   if (answer.confidence > 0)
     if (const std::optional<double> on_time = payment->on_time(answer))
       text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time, answer.confidence),
@@ -55,6 +60,23 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
     if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
   return text;
+}
+
+/// If the site has no room for any node, says what the node that needs the least power needs.
+void tell_shortage(SizeAnswer& answer) {
+  const SizeSiteLimit* least = nullptr;
+  for (const SizeSiteLimit& limit : answer.site_limits) {
+    if (limit.shortage.empty()) return;
+    if (!least || limit.node_power < least->node_power) least = &limit;
+  }
+  if (!least) return;
+  answer.why_none =
+      fmt::format("site.{}: {}of {}{} {}", least->limit, answer.site_limits.size() > 1 ? "even " : "", least->node,
+                  answer.site_limits.size() > 1 ? ", the smallest type," : "", least->shortage);
+  answer.verdict = SizeVerdict{"The site has no room for a node.",
+                               "Missed: " + answer.why_none + ".",
+                               "A site with room for a node may do.",
+                               {}};
 }
 
 void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
@@ -115,7 +137,7 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
     answer.nearest = row_of(answer, nearest ? nearest : least_way(ways, is_any_way, cost_of_way));
   }
   const auto& best = decision ? answer.cheapest : answer.nearest;
-  if (!best) return;
+  if (!best) return tell_shortage(answer);
   if (!answer.currency.empty()) answer.choices = size_choices(answer, prices, best->model, decision);
   answer.verdict = size_verdict(answer, ways, decision);
 }

@@ -192,15 +192,21 @@ class NetworkComparison {
       network.by_length.push_back({cables.optical, cables.length, cables.count});
     for (SizeCables& cables : network.by_length)
       cables.price = prices_.of_cable(cables, static_cast<double>(network.cables));
+    const Purchase& purchase = question_.prices().purchase;
+    if (!networks_.unpriced.empty()) return;
+    if (type_.ports == purchase.switch_ports)
+      network.owned_switches = std::min<std::int64_t>(network.switches, purchase.owned_switches);
+    std::int64_t owned_cables = purchase.owned_cables;  // the shortest ones are the owned ones
+    for (SizeCables& cables : network.by_length) owned_cables -= cables.owned = std::min(cables.count, owned_cables);
   }
 
   /// Adds the costs of a network to its row and to that of its cluster. If clusters are bought, that is its price.
   /// Otherwise it is the cost of owning the network during the training, beside the rent of the nodes.
   void add_costs(SizeRow& cluster, SizeNetwork& network) const {
-    network.price_of_switches = prices_.of_switches(static_cast<double>(network.switches));
+    network.price_of_switches = prices_.of_switches(static_cast<double>(network.switches - network.owned_switches));
     double cables = 0;
     for (const SizeCables& each : network.by_length)
-      if (each.price) cables += *each.price * static_cast<double>(each.count);
+      if (each.price) cables += *each.price * static_cast<double>(each.count - each.owned);
     if (!networks_.unpriced.empty()) return;
     const Purchase& purchase = question_.prices().purchase;
     if (cluster.ownership) cluster.ownership->set_network(purchase, *network.price_of_switches, cables);
@@ -353,7 +359,8 @@ std::optional<double> NetworkPrices::of_switches(double count) const {
 std::optional<double> NetworkPrices::of_cable(const SizeCables& cable, double count) const {
   const Purchase& purchase = prices_.purchase;
   if (!purchase.cables_by_length.empty()) return purchase.price_of_length(cable.length);
-  if (!purchase.cable.empty()) return Purchase::price_of(purchase.cable, count) / count;
+  const double bought = std::max(1.0, count - purchase.owned_cables);
+  if (!purchase.cable.empty()) return Purchase::price_of(purchase.cable, bought) / bought;
   const Prices::Parts& parts = prices_.parts;
   if (!parts.cables) return std::nullopt;
   return cable.optical ? parts.optical + parts.optical_metre * cable.length

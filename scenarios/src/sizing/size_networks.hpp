@@ -26,9 +26,9 @@ class NetworkPrices {
   /// All arguments must outlive the prices.
   NetworkPrices(const Prices& prices, const QuestionSwitch& type) : prices_(prices), type_(type) {}
 
-  /// Returns the price of so many switches. No value: they have none.
+  /// Returns the price of so many switches that are bought. No value: they have none.
   std::optional<double> of_switches(double count) const;
-  /// Returns the price of one of `count` cables, by its length if the prices know lengths. No value: cables have none.
+  /// Returns the price of one of `count` cables, of which those beside the owned ones are bought, by its length if the prices know lengths. No value: cables have none.
   /// Throws UserError if the prices know lengths, but none that is long enough.
   std::optional<double> of_cable(const SizeCables&, double count) const;
   /// Names the prices that are missing; "": none.

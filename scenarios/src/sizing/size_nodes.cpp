@@ -174,17 +174,29 @@ std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, 
   const double power = provided_power(node, catalog).value;
   constexpr double most_nodes = 1e9;
   std::optional<SizeSiteLimit> least;
-  const auto limit = [&](const std::string& name, double nodes) {
+  const auto limit = [&](const std::string& name, double nodes, const std::string& shortage) {
     if (!least || nodes < least->nodes)
-      least = SizeSiteLimit{node.name, static_cast<int>(std::min(nodes, most_nodes)), name, power, site.power.value,
-                            site.pue};
+      least = SizeSiteLimit{node.name,
+                            static_cast<int>(std::min(nodes, most_nodes)),
+                            name,
+                            power,
+                            site.power.value,
+                            site.pue,
+                            nodes < 1 ? shortage : ""};
   };
-  if (site.power.value > 0) limit("power", std::floor(site.power.value / (power * site.pue)));
+  const auto kilowatts = [](double watts) { return fmt::format("{:.4g} kW", watts / 1e3); };
+  if (site.power.value > 0)
+    limit("power", std::floor(site.power.value / (power * site.pue)),
+          fmt::format("a node needs {}{}, and the site has {}", kilowatts(power * site.pue),
+                      site.pue > 1 ? " with cooling" : "", kilowatts(site.power.value)));
   if (site.racks > 0 && site.rack_power.value > 0)
-    limit("rack_power", site.racks * std::floor(site.rack_power.value / power));
+    limit("rack_power", site.racks * std::floor(site.rack_power.value / power),
+          fmt::format("a node needs {}, and a rack has {}", kilowatts(power), kilowatts(site.rack_power.value)));
   if (site.racks > 0 && (site.rack_nodes > 0 || site.rack_power.value <= 0))
-    limit(site.rack_nodes > 0 ? "rack_nodes" : "racks", 1.0 * site.racks * std::max(1, site.rack_nodes));
-  if (site.ports > 0 && node.hcas > 0) limit("ports", std::floor(1.0 * site.ports / node.hcas));
+    limit(site.rack_nodes > 0 ? "rack_nodes" : "racks", 1.0 * site.racks * std::max(1, site.rack_nodes), "");
+  if (site.ports > 0 && node.hcas > 0)
+    limit("ports", std::floor(1.0 * site.ports / node.hcas),
+          fmt::format("a node has {} adapters, and the site {} ports", node.hcas, site.ports));
   return least;
 }
 

@@ -27,6 +27,8 @@ struct SizeSiteLimit {
   double node_power = 0;  ///< most power of a node without cooling, W; 0: not stated
   double site_power = 0;  ///< power of the site, W; 0: it has no limit
   double pue = 1;         ///< power of the site over that of its nodes
+  std::string shortage =
+      {};  ///< why there is no room for a single node: "a node needs 10.2 kW, …"; empty: there is room
 };
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have

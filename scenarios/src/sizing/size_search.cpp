@@ -23,7 +23,6 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostSizedNodes = 4096;
 /// Number of batches that are compared if the batch may differ, and their share of the search's limit.
 constexpr std::size_t kComparedBatches = 8;
 constexpr double kShareOfBatches = 0.5;
@@ -38,6 +37,7 @@ class ClusterSizer {
     answer_.confidence = options.confidence;
     answer_.budget = options.budget;
     answer_.purchase = options.purchase;
+    if (options.by_total) answer_.total_years = prices_.purchase.years;
     answer_.work = work();
     answer_.search_seconds = options.search_seconds;
     check_networks(question_);
@@ -78,7 +78,7 @@ class ClusterSizer {
     for (SizeIslands& islands : answer_.islands) islands.reason = island_reason(answer_, islands);
     if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network();
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
-    if (answer_.unfinished.empty() && options_.shard.is_whole()) grow(cases);
+    tell_growth(answer_);
     return std::move(answer_);
   }
 
@@ -95,6 +95,7 @@ class ClusterSizer {
   std::optional<SizeRow> best_;       // best row so far
   std::optional<SizeRow> first_row_;  // the simulated cluster of the first answer
   std::int64_t own_batch_ = 0;        // the scenario's batch
+  DeliveryPhases phases_{question_, searches(false)};
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
   std::vector<std::string> models() const {
@@ -126,20 +127,12 @@ class ClusterSizer {
     search_islands(answer_, question_, cases, searches());
   }
 
-  IslandSearches searches() {
+  /// Searches with or without the phases of a delivery in batches.
+  IslandSearches searches(bool grows = true) {
     return {[this](const SizeCase& size_case, int nodes) { return has_plan(size_case, nodes); },
-            [this](const SizeCase& size_case, int nodes, double useful) {
-              return row(size_case, {nodes, useful});
+            [this, grows](const SizeCase& size_case, int nodes, double useful) {
+              return grows ? row(size_case, {nodes, useful}) : searched_row(size_case, {nodes, useful});
             }};
-  }
-
-  void grow(const std::vector<SizeCase>& cases) {
-    current_case_ = "as nodes are delivered: ";
-    try {
-      grow_with_deliveries(answer_, question_, cases, searches());
-    } catch (const Interruption&) {
-      answer_.unfinished = "interrupted during the search of the phases of delivery" + interrupted_search_;
-    }
   }
 
   struct PromisingCase {
@@ -212,14 +205,14 @@ class ClusterSizer {
         return r.model == question_.model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
       if (known_row != answer_.rows.end()) return NodesTried{known_row->good(), in_time(*known_row), known_row->time};
-      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? question_.days_left(size_case, nodes) : 0});
+      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? phases_.useful_days(size_case, nodes) : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
     };
     // Nodes that are owned already need no delivery, so they may be in time if a few more are late.
     const int owned_nodes = options_.purchase ? prices_.purchase.number_owned(size_case.node.name) / unit * unit : 0;
     if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
-    const FewestNodes fewest = find_fewest_nodes(std::min(first_guess(size_case), counts.most), counts);
+    const FewestNodes fewest = find_fewest_nodes(std::min(phases_.first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
       answer_.fewest.push_back({question_.model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
   }
@@ -261,16 +254,6 @@ class ClusterSizer {
   } catch (const UserError&) {
     return HUGE_VAL;  // its search reports why
   }
-  /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
-  int first_guess(const SizeCase& size_case) {
-    constexpr double hours_of_day = 24;
-    const double hours = question_.days_left(size_case, kMostSizedNodes) * hours_of_day * size_case.node.gpus;
-    const double needed_nodes = question_.rough_hours(size_case) / hours;
-    int nodes = std::max(1, options_.unit);
-    while (nodes < needed_nodes && 2 * nodes <= kMostSizedNodes) nodes *= 2;
-    return nodes;
-  }
-
   /// Returns the limit of work of a search, operations. 0: there is no limit.
   double work() const {
     if (options_.search_seconds > 0) return 0;
@@ -286,6 +269,12 @@ class ClusterSizer {
   }
 
   SizeRow row(const SizeCase& size_case, const RowRequest& request) {
+    SizeRow row = searched_row(size_case, request);
+    if (row.good()) row.phases = phases_.before(size_case, request.nodes);
+    return row;
+  }
+
+  SizeRow searched_row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row = question_.empty_row(size_case, request.nodes);
     try {
       PlanQuestion question = read_plan_question(question_.scenario(size_case, request.nodes, true), name_);

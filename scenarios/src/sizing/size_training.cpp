@@ -22,9 +22,9 @@ SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const 
   const Node* training = plan ? plan->find("training") : nullptr;
   if (!training && options_.tokens_per_parameter <= 0)
     fail(document_.place, "size: the length of the training is needed; expected plan.training or --tokens");
-  if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) take_prices(*prices);
   if (const Node* site = document_.find("site"); site && site->kind != Node::Kind::null)
     site_ = read_site(catalog_.resolve("site", *site));
+  if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) take_prices(*prices);
   if (options_.budget > 0 && !prices_.is_given())
     throw UserError(
         "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
@@ -35,7 +35,7 @@ SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const 
 
 void SizeQuestion::take_prices(const Node& prices) {
   const Node entry = catalog_.resolve("price", prices);
-  prices_ = read_prices(entry);
+  prices_ = read_prices(entry, site_.kwh);
   check_price_names(entry, catalog_, names_in_section(&document_));
 }
 
@@ -63,7 +63,8 @@ SizeRow SizeQuestion::empty_row(const SizeCase& size_case, int nodes) const {
 
 SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
   SizeRow row = empty_row(size_case, nodes);
-  row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
+  row.error = fmt::format("the site has room for {} nodes (site.{}){}", limit.nodes, limit.limit,
+                          limit.shortage.empty() ? "" : ": " + limit.shortage);
   row.refused = true;
   return row;
 }

@@ -37,39 +37,10 @@ std::string days_cell(double days) {
 
 std::string days_words(double days) { return days_cell(days) + (days > 0 && days < 0.1 ? "" : " days"); }
 
-std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes, const std::string& beside) {
-  const std::string owned = beside.empty() ? "" : fmt::format(" beside {} x {}", beside_nodes, beside);
-  return fmt::format("{} x {}{}", nodes, node, owned);
-}
-
-std::string types_in_words(const SizeRow& row) {
-  return row.node + (row.beside.empty() ? "" : " beside " + row.beside);
-}
-
-std::string full_number(double value) {
-  constexpr double many = 9999.5;
-  return value >= many ? with_commas(value) : fmt::format("{:.4g}", value);
-}
-
-std::string network_words(const SizeAnswer& answer, const std::string& network) {
-  return network.empty() || network == answer.counted_network ? "" : " with the network " + network;
-}
-
-std::string money_words(double money, const std::string& currency) {
-  const auto scaled = [&](double unit, const char* name) {
-    return fmt::format("{:.4g} {} {}", money / unit, name, currency);
-  };
-  constexpr double billion = 1e9, million = 1e6, thousand = 1e3;
-  if (money >= billion) return scaled(billion, "billion");
-  if (money >= million) return scaled(million, "million");
-  return money >= thousand ? fmt::format("{} {}", with_commas(money), currency)
-                           : fmt::format("{:.4g} {}", money, currency);
-}
-
 namespace {
 /// Ends of the names of quantities that have a unit of their own.
 constexpr const char *kOfSimulated = " in % of the simulated", *kInDays = " in days", *kInKilowatts = " in kW",
-                     *kInPercent = " in %";
+                     *kInPercent = " in %", *kInYears = " in years";
 
 /// Writes tokens with the letters that `--tokens` takes: "2.31T".
 std::string tokens_in_words(double tokens) {
@@ -89,13 +60,15 @@ std::string quantity_words(const std::string& quantity) {
   if (const std::string name = name_after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
   if (const std::string name = name_after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
   if (const std::string name = name_after("purchase of "); !name.empty()) return "price of " + name;
+  if (quantity.ends_with(kInYears)) return "time of depreciation";
+  if (quantity == "kw_month") return "price of space for a kW and month";
   for (const char* end : {kOfSimulated, kInDays, kInKilowatts, kInPercent})
     if (quantity.ends_with(end)) {
       const std::string begin = quantity.substr(0, quantity.size() - std::strlen(end));
       return begin.starts_with("time of ") ? "time of the training on " + begin.substr(8) : begin;
     }
   if (quantity == "tokens") return "length of the training";
-  return quantity == "kwh" ? "price of a kWh" : quantity;
+  return quantity.starts_with("kwh") ? "price of a kWh" + quantity.substr(3) : quantity;
 }
 
 std::string quantity_value(const std::string& quantity, double value) {
@@ -106,6 +79,7 @@ std::string quantity_amount(const SizeAnswer& answer, const std::string& quantit
   if (quantity == "tokens") return tokens_in_words(value) + " tokens";
   if (quantity.ends_with(kInKilowatts)) return full_number(value) + " kW";
   if (quantity.ends_with(kInPercent)) return full_number(value) + " %";
+  if (quantity.ends_with(kInYears)) return full_number(value) + " years";
   if (quantity.ends_with(kOfSimulated)) return full_number(value) + " % of the simulated";
   if (quantity != "deadline" && !quantity.ends_with(kInDays)) return full_number(value) + " " + answer.currency;
   return value < 0.1 ? days_words(value) : full_number(value) + (value == 1 ? " day" : " days");
@@ -121,10 +95,16 @@ std::string chance_words(double probability, double limit) {
 namespace {
 
 /// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
-std::string time_words(const SizeChoice& c, double wait, double confidence) {
+std::string time_words(const SizeChoice& c, const SizeWay& payment, double confidence) {
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
   std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
-  if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait * of_day));
+  if (payment.grows)
+    text += fmt::format(", as the nodes are delivered ({} after {} {unit}, all after {})",
+                        counted_noun(payment.row->phases.front().nodes, "node"),
+                        number_of_days(payment.row->phases.front().begin_days * of_day),
+                        number_of_days(payment.wait * of_day), fmt::arg("unit", unit));
+  else if (payment.wait > 0)
+    text += fmt::format(", of which {} for the delivery", number_of_days(payment.wait * of_day));
   if (c.likely_days)
     text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front() * of_day),
                         number_of_days(c.likely_days->back() * of_day), percent(kLikely, 0));
@@ -166,7 +146,7 @@ class VerdictWriter {
   SizeVerdict write() const {
     const std::string prefix = answer_.unfinished.empty() ? "" : "So far: ";
     if (!decision_) return {prefix + nearest_words(), missing_words(), needed_words(), {}};
-    SizeVerdict verdict{prefix + decision_words(), "", changes_words(), {}};
+    SizeVerdict verdict{prefix + decision_words() + total_words(), "", changes_words(), {}};
     const SizeWay* next = next_way();
     if (next) verdict.sure_order = cheaper_probability(*decision_, *next);
     verdict.reason = reason_words(next, verdict.sure_order);
@@ -193,7 +173,7 @@ class VerdictWriter {
   std::string decision_words() const {
     const SizeRow& row = *decision_->row;
     const std::string& terms = decision_->terms;
-    const std::string time = time_words(choice_of_way(answer_, *decision_), decision_->wait, answer_.confidence);
+    const std::string time = time_words(choice_of_way(answer_, *decision_), *decision_, answer_.confidence);
     const std::string network = row.network.empty() ? "" : " with the network " + row.network;
     if (terms.empty())
       return fmt::format("{}Take {}: {}, {}.", model_words(), nodes_in_words(row), time, cost_words(decision_->cost));
@@ -205,7 +185,7 @@ class VerdictWriter {
       const std::string owned_words =
           o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";
       return fmt::format("{}Buy {} x {}{}{} for {}: {}.", model_words(), row.nodes - o.owned_nodes, row.node,
-                         owned_words, network, money(decision_->cost), time);
+                         owned_words, network, money(o.price()), time);
     }
     if (terms == "electricity")
       return fmt::format("{}Use {} x {}{}: {}, electricity{} for {}.", model_words(), row.nodes, row.node, network,
@@ -221,7 +201,15 @@ class VerdictWriter {
     const std::string owned_words =
         bought < row.nodes ? fmt::format(", beside the {} that are owned,", row.nodes - bought) : "";
     return fmt::format("Buy {} x {}{} for {}, and train in one job on them and the {} x {} that are owned: {}.", bought,
-                       row.node, owned_words, money(decision_->cost), row.beside_nodes, row.beside, time);
+                       row.node, owned_words, money(row.ownership->price()), row.beside_nodes, row.beside, time);
+  }
+
+  /// Says what the decision costs to own if that decides; else "".
+  std::string total_words() const {
+    if (answer_.total_years <= 0) return "";
+    const Ownership& o = *decision_->row->ownership;
+    return fmt::format(" It costs {} {} of use, {} of it for electricity and cooling.", money(o.total()),
+                       purchase_words(answer_), money(o.years * (o.yearly.at("electricity") + o.yearly.at("cooling"))));
   }
 
   /// "48 x dgx-h100 with the network rail-only (spot)"
@@ -255,7 +243,8 @@ class VerdictWriter {
             fmt::format("equal within the doubt: it costs more with a probability of {}", chance_words(*sure_order)));
       else if (sure_order)
         words.push_back(fmt::format("with a probability of {}", chance_words(*sure_order)));
-      text = fmt::format("Next comes {}: {}{}, {}.", cluster_words(*next), cost_words(next->cost),
+      text = fmt::format("Next comes {}: {}{}{}, {}.", cluster_words(*next), cost_words(next->cost),
+                         answer_.total_years > 0 ? " to own" : "",
                          words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; ")), day_words(next->end()));
     } else {
       text = only_one_words();
@@ -294,10 +283,11 @@ class VerdictWriter {
     const SizeRow& row = *decision_->row;
     if (answer_.purchase) {
       const SizeChoice* rent = best_rent();
-      return !rent ? ""
-                   : fmt::format(" Owning {} costs {} for the time of this training; to rent {} costs {}.",
-                                 cluster_words(*decision_), money(row.ownership->training),
-                                 cluster_words(*rent, rent->terms), money(rent->money));
+      return other_cost() +
+             (!rent ? ""
+                    : fmt::format(" Owning {} costs {} for the time of this training; to rent {} costs {}.",
+                                  cluster_words(*decision_), money(row.ownership->training),
+                                  cluster_words(*rent, rent->terms), money(rent->money)));
     }
     const YearlyRent* least = row.ownership ? least_rent(*row.ownership) : nullptr;
     if (!least) return "";
@@ -306,6 +296,31 @@ class VerdictWriter {
     if (!use) return fmt::format("{}, more than renting ({}) even at full use.", price, least->terms);
     return fmt::format("{}, as much as renting ({}) if it is in use {} of the time.", price, use->terms,
                        percent(use->use, 0));
+  }
+
+  /// Names the purchase that the other of the two costs, price and cost of owning, would take; "": the same one.
+  std::string other_cost() const {
+    const bool by_total = answer_.total_years > 0;
+    const auto other = [by_total](const SizeWay& payment) {
+      const Ownership& o = *payment.row->ownership;
+      return by_total ? o.price() : o.total();
+    };
+    const SizeWay* best = decision_;
+    for (const SizeWay& payment : ways_)
+      if (meets_all(answer_, payment) && payment.row->parameters == decision_->row->parameters &&
+          other(payment) < other(*best))
+        best = &payment;
+    if (best == decision_) return "";
+    const Ownership &o = *best->row->ownership, &decided = *decision_->row->ownership;
+    const auto power = [](const Ownership& each) {
+      return each.years * (each.yearly.at("electricity") + each.yearly.at("cooling"));
+    };
+    if (by_total) return fmt::format(" {} costs less to buy, {}.", cluster_words(*best), money(o.price()));
+    return fmt::format(
+        " But {} costs less to own: {} for {:.3g} years of use, {:.3g} % less than the {} of {} (electricity and "
+        "cooling: {} and {}). --by total-cost decides so.",
+        cluster_words(*best), money(o.total()), o.years, 100 * (1 - o.total() / decided.total()),
+        money(decided.total()), cluster_words(*decision_), money(power(o)), money(power(decided)));
   }
 
   /// Names the node types of which no choice is left, with the reason.
@@ -359,7 +374,10 @@ class VerdictWriter {
 
   std::string nearest_words() const {
     const SizeRow& row = *answer_.nearest;
-    const std::string cost = answer_.currency.empty() ? "" : " for " + money(row.cost);
+    const std::string cost =
+        answer_.currency.empty()
+            ? ""
+            : fmt::format(" for {}{}", money(row.cost), answer_.total_years > 0 ? " " + purchase_words(answer_) : "");
     SizeWay payment;
     for (const SizeWay& listed : ways_)
       if (listed.terms == row.terms && listed.row->nodes == row.nodes && listed.row->node == row.node &&
@@ -371,7 +389,7 @@ class VerdictWriter {
         (row.network.empty() ? "" : " with the network " + row.network) +
             (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
                                                                                              : " (" + row.terms + ")"),
-        cost, time_words(choice_of_way(answer_, payment), payment.wait, answer_.confidence));
+        cost, time_words(choice_of_way(answer_, payment), payment, answer_.confidence));
   }
 
   std::string missing_words() const {

@@ -1,5 +1,7 @@
-// The ways to pay for the evaluated clusters, and the decision among them.
+// The ways to pay for the evaluated clusters in figures and words, and the decision among them.
 #include "scenarios/src/sizing/size_ways.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +22,18 @@ double longest_factor(const SizeAnswer& answer, const SizeRow& row) {
   return DoubtModel::shipped().range(row.doubt, 2 * answer.confidence - 1).high;
 }
 
+/// Returns the days of the training, each times the devices that train.
+double gpu_days(const SizeWay& payment) {
+  const SizeRow& row = *payment.row;
+  const double end = payment.end();
+  double all = std::max(0.0, end - payment.wait) * row.gpus;
+  for (std::size_t i = 0; payment.grows && i < row.phases.size(); ++i) {
+    const double next = i + 1 < row.phases.size() ? row.phases[i + 1].begin_days : payment.wait;
+    all += std::max(0.0, std::min(end, next) - row.phases[i].begin_days) * row.gpus / row.nodes * row.phases[i].nodes;
+  }
+  return all;
+}
+
 SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
   SizeWay payment;
   payment.row = &row;
@@ -31,10 +45,32 @@ SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
 
 }  // namespace
 
+double SizeWay::end_at(double factor) const {
+  double rest = factor;
+  for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
+    const SizePhase& phase = row->phases[i];
+    const double end = i + 1 < row->phases.size() ? row->phases[i + 1].begin_days : wait,
+                 part = std::max(0.0, end - phase.begin_days) / phase.alone_days;
+    if (rest <= part) return phase.begin_days + rest * phase.alone_days;
+    rest -= part;
+  }
+  return wait + rest * days;
+}
+
+double SizeWay::done(double day) const {
+  double part = std::max(0.0, day - wait) / days;
+  for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
+    const SizePhase& phase = row->phases[i];
+    const double end = i + 1 < row->phases.size() ? row->phases[i + 1].begin_days : wait;
+    part += std::max(0.0, std::min(day, end) - phase.begin_days) / phase.alone_days;
+  }
+  return part;
+}
+
 std::optional<double> SizeWay::on_time(const SizeAnswer& answer) const {
   if (!row->doubt.exists()) return std::nullopt;
-  if (wait >= answer.days) return 0.0;
-  return DoubtModel::shipped().probability_within(row->doubt, (answer.days - wait) / days);
+  const double part = done(answer.days);
+  return part > 0 ? DoubtModel::shipped().probability_within(row->doubt, part) : 0.0;
 }
 
 std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
@@ -62,7 +98,8 @@ std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row)
   SizeWay payment = way_of(answer, row);
   payment.terms = kPurchase;
   payment.wait = row.ownership->delivery / kSecondsOfDay;
-  payment.cost = row.ownership->price();
+  payment.grows = !row.phases.empty();
+  payment.cost = answer.total_years > 0 ? row.ownership->total() : row.ownership->price();
   return payment;
 }
 
@@ -142,9 +179,42 @@ void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
   row.end_days = payment.end();
   row.wait_days = payment.wait;
   row.paid_goodput = payment.goodput;
-  row.paid_gpu_hours = payment.days * kHoursOfDay * row.gpus;
+  row.paid_gpu_hours = gpu_days(payment) * kHoursOfDay;
   row.on_time = payment.on_time(answer);
   row.meets = meets_all(answer, payment);
+}
+
+std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes, const std::string& beside) {
+  const std::string owned = beside.empty() ? "" : fmt::format(" beside {} x {}", beside_nodes, beside);
+  return fmt::format("{} x {}{}", nodes, node, owned);
+}
+
+std::string types_in_words(const SizeRow& row) {
+  return row.node + (row.beside.empty() ? "" : " beside " + row.beside);
+}
+
+std::string full_number(double value) {
+  constexpr double many = 9999.5;
+  return value >= many ? with_commas(value) : fmt::format("{:.4g}", value);
+}
+
+std::string network_words(const SizeAnswer& answer, const std::string& network) {
+  return network.empty() || network == answer.counted_network ? "" : " with the network " + network;
+}
+
+std::string money_words(double money, const std::string& currency) {
+  const auto scaled = [&](double unit, const char* name) {
+    return fmt::format("{:.4g} {} {}", money / unit, name, currency);
+  };
+  constexpr double billion = 1e9, million = 1e6, thousand = 1e3;
+  if (money >= billion) return scaled(billion, "billion");
+  if (money >= million) return scaled(million, "million");
+  return money >= thousand ? fmt::format("{} {}", with_commas(money), currency)
+                           : fmt::format("{:.4g} {}", money, currency);
+}
+
+std::string purchase_words(const SizeAnswer& answer) {
+  return answer.total_years > 0 ? fmt::format("to own for {:.3g} years", answer.total_years) : "to buy";
 }
 
 }  // namespace trainyard

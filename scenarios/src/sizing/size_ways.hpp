@@ -16,14 +16,20 @@ struct SizeWay {
   const SizeRow* row = nullptr;
   std::string terms;   ///< as in SizeChoice; empty: there are no prices, and device-hours are the cost
   double days = 0;     ///< days of the training
-  double wait = 0;     ///< days until its nodes are delivered
+  double wait = 0;     ///< days until all of its nodes are delivered
   double goodput = 1;  ///< useful share of these days
-  double cost = 0;     ///< cost of the training, or the purchase price, or device-hours
+  double cost = 0;     ///< cost of the training, purchase price, cost of owning (`total_years`), or device-hours
   double longest = 1;  ///< the days may be so many times longer, with the requested probability
 
-  double end() const { return wait + days; }
+  bool grows = false;  ///< it begins on the first delivered nodes, with the phases of the row
+
+  /// Returns the day on which it ends if all times are so many times longer.
+  double end_at(double factor) const;
+  /// Returns the part of the training that is done by a day; above 1: it ends before.
+  double done(double day) const;
+  double end() const { return end_at(1); }
   /// The least deadline that it meets, with the requested probability.
-  double needed_days() const { return wait + days * longest; }
+  double needed_days() const { return end_at(longest); }
   std::optional<double> on_time(const SizeAnswer&) const;  ///< probability that it meets the deadline
   bool is_same(const SizeWay& other) const { return row == other.row && terms == other.terms; }
 };

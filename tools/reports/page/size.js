@@ -9,7 +9,7 @@ const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of mem
 const power = watts => watts === undefined ? '–' : scaled(watts, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
 /// The words for a price or a limit of the question.
 function quantity(key) {
-  const names = [[/^time of (.*) in % of the simulated$/, 'time of the training on $1'], [/ in (days|kW|%)$/, ''], [/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh$/, 'price of a kWh'], [/^tokens$/, 'length of the training']];
+  const names = [[/^time of (.*) in % of the simulated$/, 'time of the training on $1'], [/^depreciation in years$/, 'time of depreciation'], [/^kw_month$/, 'price of space for a kW and month'], [/ in (days|kW|%)$/, ''], [/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh/, 'price of a kWh'], [/^tokens$/, 'length of the training']];
   const [pattern, words] = names.find(([p]) => p.test(key)) || [/^/, ''];
   return key.replace(pattern, words);
 }
@@ -17,7 +17,7 @@ function quantity(key) {
 const amount = (t, path) => {
   const days = t.quantity === 'deadline' || / in days$/.test(t.quantity), minutes = value(answer, path) < 0.1;
   if (t.quantity === 'tokens') return el('span', {}, scaled(value(answer, path), [[1e12, 'T tokens'], [1e9, 'B tokens'], [1e6, 'M tokens']]));
-  const units_of = [[/ in % of the simulated$/, ' % of the simulated'], [/ in kW$/, ' kW'], [/ in %$/, ' %'], [/^/, ' ' + currency]];
+  const units_of = [[/ in % of the simulated$/, ' % of the simulated'], [/ in kW$/, ' kW'], [/ in years$/, ' years'], [/ in %$/, ' %'], [/^/, ' ' + currency]];
   const unit = days ? (minutes ? '' : ' days') : units_of.find(([p]) => p.test(t.quantity))[1];
   return el('span', {}, figure(path, days ? 'days' : 'number'), unit);
 };
@@ -39,7 +39,7 @@ const chance = path => {
 };
 
 function verdict() {
-  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.purchase ? 'buy' : 'spend'}`,
+  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.total_cost_years ? `own for ${digits(answer.total_cost_years)} years` : answer.purchase ? 'buy' : 'spend'}`,
     answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
   heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
   const v = answer.verdict;
@@ -55,7 +55,20 @@ function verdict() {
     c.money === undefined || (at < 0 && !answer.purchase) ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
     risk(c) ? card(units.share(c.out_of_memory_probability), 'probability to run out of memory') : null,
     at < 0 || c.purchase === undefined ? null : card(figure(of + '.purchase', 'number'), currency + ' to buy'),
+    at < 0 || c.total === undefined || !answer.purchase ? null : card(figure(of + '.total', 'number'), `${currency} to own for ${digits(answer.cheapest.ownership.years)} years of use`),
     c.power_W === undefined ? null : card(power(c.power_W), 'mean power of the site')));
+}
+
+/// The parts of what the bought cluster costs to buy, in a year, and in the years of depreciation.
+function owning() {
+  const best = answer.cheapest ? 'cheapest' : 'nearest', o = answer.purchase && answer[best] && answer[best].ownership;
+  if (!o) return;
+  const at = `${best}.ownership`, years = v => digits(v * o.years, 4);
+  section('What owning costs', table([{name: 'part'}, {name: `${currency} a year`, number: true}, {name: `${currency} in ${digits(o.years)} years`, number: true}],
+    [...Object.entries(o.year_parts).filter(([, v]) => v > 0).map(([part, v]) => [part, cell(`${at}.year_parts.${part}`, 'number'), {text: years(v), sort: v}]),
+      [el('b', {}, 'sum'), cell(`${at}.year`, 'number'), cell(`${at}.total`, 'number')]]),
+    el('p', {class: 'quiet'}, `The cluster is always in use. To buy: ${Object.entries(o.purchase_parts).filter(([, v]) => v > 0).map(([part, v]) => `${part} ${digits(v, 4)}`).join(', ') || '0'} ${currency}. `
+      + (answer.total_cost_years ? 'The cost in all these years decides.' : 'The purchase price decides; --by total-cost decides by the cost in all these years.')));
 }
 
 /// The ways to pay: a table, and a bar for the cost of each.
@@ -145,15 +158,16 @@ function networkParts(all) {
   let i = all.rows.findIndex(n => n.chosen);
   if (i < 0) i = all.rows.findIndex(n => n.network === counted && n.node === best.node && n.nodes === best.nodes && n.model === best.model);
   if (i < 0 || !all.rows[i].by_length) return null;
-  const n = all.rows[i], at = `networks.rows.${i}`, full = v => v === undefined ? '–' : v.toLocaleString('en-US', {maximumFractionDigits: 2});
+  const n = all.rows[i], at = `networks.rows.${i}`, bought = (count, owned) => count - (owned || 0), full = v => v === undefined ? '–' : v.toLocaleString('en-US', {maximumFractionDigits: 2});
   const parts = n.by_length.map((c, k) => [c.optical ? 'optical cable' : 'copper cable', `${c.length_m} m`, cell(`${at}.by_length.${k}.count`, 'number'),
-    full(c.price), c.price === undefined ? '–' : full(c.price * c.count)]);
+    full(c.price), c.price === undefined ? '–' : full(c.price * bought(c.count, c.owned))]);
   const sum = n.price_of_switches === undefined || n.by_length.some(c => c.price === undefined) ? undefined
-    : n.by_length.reduce((all, c) => all + c.price * c.count, n.price_of_switches);
+    : n.by_length.reduce((all, c) => all + c.price * bought(c.count, c.owned), n.price_of_switches);
+  const owned = n.owned_switches || n.by_length.some(c => c.owned) ? `Owned already: ${[n.owned_switches && `${n.owned_switches} switches`, ...n.by_length.map(c => c.owned && `${c.owned} cables of ${c.length_m} m`)].filter(Boolean).join(', ')}.` : '';
   return el('div', {class: 'screen'}, el('h3', {}, `Parts of ${n.network} on ${n.nodes} × ${n.node}, with ${n.nodes_of_rack} node${n.nodes_of_rack === 1 ? '' : 's'} in a rack`),
     table([{name: 'part'}, {name: 'length', number: true}, {name: 'count', number: true}, {name: `${currency} for one`, number: true}, {name: currency, number: true}],
-      [['switch', '', cell(`${at}.switches`, 'number'), n.price_of_switches === undefined ? '–' : full(n.price_of_switches / n.switches), full(n.price_of_switches)], ...parts,
-        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]));
+      [['switch', '', cell(`${at}.switches`, 'number'), !n.price_of_switches ? '–' : full(n.price_of_switches / bought(n.switches, n.owned_switches)), full(n.price_of_switches)], ...parts,
+        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]), owned ? el('p', {class: 'quiet'}, owned) : null);
 }
 
 const siteWords = {power: 'power of the site', rack_power: 'power of a rack', rack_nodes: 'nodes of a rack', racks: 'number of racks', ports: 'ports of the network'};
@@ -163,8 +177,7 @@ function sizes() {
   /// The conditions that a size misses, as far as its figures show them.
   const missed = r => {
     if (!possible(r)) return 'no';
-    const cost = answer.purchase ? r.ownership && r.ownership.purchase : r.money;
-    const late = r.days > answer.deadline_days, doubtful = !late && answer.confidence && r.on_time_probability < answer.confidence;
+    const cost = r.cost, late = r.end_days > answer.deadline_days, doubtful = !late && answer.confidence && r.on_time_probability < answer.confidence;
     const words = [late && 'late', doubtful && 'in time too seldom', answer.budget && cost > answer.budget && 'too dear'].filter(Boolean);
     return words.length ? `no: ${words.join(', ')}` : 'no';
   };
@@ -189,6 +202,7 @@ function assumptions() {
 
 verdict();
 waysToPay();
+owning();
 networks();
 islands();
 growth();
