@@ -346,6 +346,15 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   for (const LoopRun& run : errors.runs)
     CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time.value).epsilon(1e-9));
   for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
+  REQUIRE(errors.compared_transfers.size() == 2);
+  const ErrorSet &nccl = errors.compared_transfers[0], &broadcast = errors.compared_transfers[1];
+  REQUIRE(nccl.n == 4);
+  REQUIRE(broadcast.n == 3);
+  // The figures of the manual (post-training.md).
+  CHECK(nccl.points[2].error() == Approx(1.06).margin(0.01));
+  CHECK(nccl.points[3].error() == Approx(1.23).margin(0.01));
+  CHECK(broadcast.points[1].error() == Approx(-0.68).margin(0.01));
+  CHECK(broadcast.points[2].error() == Approx(-0.68).margin(0.01));
 
   INFO(
       "the table is written by: trainyard validate post-training --csv "
