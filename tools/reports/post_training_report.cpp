@@ -64,9 +64,11 @@ std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResu
 /// The resource whose change shortens the loop's step most, and the what-ifs.
 std::string loop_bottleneck_lines(const Result& result, const std::vector<WhatIf>& what_ifs) {
   const std::string& bottleneck = result.post_training->bottleneck;
-  return (bottleneck.empty() ? ""
-                             : fmt::format("{}{}: no other change of the what-ifs shortens the loop step so much\n",
-                                           report_label("bottleneck"), limit_in_words(bottleneck))) +
+  const bool has_nodes = std::ranges::find(what_ifs, kMoreNodes, &WhatIf::resource_class) != what_ifs.end();
+  return (bottleneck.empty()
+              ? ""
+              : fmt::format("{}{}, by the what-if that shortens the loop step most{}\n", report_label("bottleneck"),
+                            limit_in_words(bottleneck), has_nodes ? ", more nodes aside" : "")) +
          what_if_line(result, what_ifs);
 }
 
