@@ -215,11 +215,13 @@ void MeasuredFamily::read_figures(const Node* figure_map) {
     Fields fields(*node, "figures." + figure.name);
     figure.predicted = fields.text("predicted", figure.name);
     figure.points = fields.choice("error", {"relative", "points"}, "relative") == "points";
-    const Node* limit_map = fields.child("limits");
+    const Node *limit_map = fields.child("limits"), *aim_map = fields.child("aims");
+    if (limit_map && aim_map) fields.refuse("aims", "without limits");
     fields.finish();
-    if (!limit_map) continue;
-    Fields limit_fields(*limit_map, "limits");
+    if (!limit_map && !aim_map) continue;
+    Fields limit_fields(limit_map ? *limit_map : *aim_map, limit_map ? "limits" : "aims");
     figure.limits = read_error_limits(limit_fields, "");
+    figure.limits.aim = aim_map != nullptr;
     limit_fields.finish();
   }
 }

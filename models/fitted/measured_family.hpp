@@ -15,6 +15,7 @@ namespace trainyard {
 struct ErrorLimits {
   double mean = 0, median = 0, p90 = 0, worst = 0;  ///< upper limits on the absolute errors
   double rank = 0;                                  ///< lower limit on Spearman's rank correlation
+  bool aim = false;                                 ///< an aim: to miss it is said, and is no failure
 };
 
 /// Limits on the errors of the predictions of a family.

@@ -242,6 +242,17 @@ TEST_CASE("lengths beyond the context of the model are refused with the nearest 
                      "lengths beyond the context of qwen3-32b, 40960 positions; expected at most 40850", name);
   check_loop_refused(with_most("40851"), "expected at most 40850", name);
   CHECK_NOTHROW(loop_scenario(with_most("40850"), name));
+
+  const auto prompts = [](const char* tokens) { return Overrides{{"post_training.prompt_tokens", tokens}}; };
+  check_loop_refused(prompts("10000"),
+                     "post_training.prompt_tokens: prompts of 10000 tokens alone are longer than the 4096 of "
+                     "plan.seq_length, with one token of an answer; nearest: 110, before answers of up to 3986");
+  check_loop_refused({{"post_training.prompt_tokens", "10000"}, {"post_training.answer_tokens.most", "8000"}},
+                     "nearest: 4095, with post_training.answer_tokens.most: 1");
+  check_loop_refused(prompts("4095"), "or post_training.answer_tokens.most: 1");
+  CHECK_NOTHROW(loop_scenario(prompts("110")));
+  check_loop_refused({{"post_training.prompt_tokens", "9000"}, {"plan.seq_length", "16384"}},
+                     "prompts alone are longer; prompt_tokens: nearest: 4206, before answers of up to 3986");
 }
 
 TEST_CASE("packs have as many tokens as their samples", "[post-training]") {
@@ -281,7 +292,12 @@ TEST_CASE("an impossible loop is refused with its place and the nearest value", 
   check_loop_refused({{"post_training.generation.tensor_parallel", "3"}}, "nearest: 2");
   check_loop_refused({{"plan.global_batch_size", "500"}}, "nearest: 256 or 512");
   check_loop_refused({{"post_training.generation.memory_share", "0.2"}},
-                     "expected a larger tensor_parallel or memory_share");
+                     "nearest: tensor_parallel: 2 or memory_share: 0.23");
+  for (const auto& [key, value] : Overrides{{"tensor_parallel", "2"}, {"memory_share", "0.23"}}) {
+    const Scenario s =
+        loop_scenario({{"post_training.generation.memory_share", "0.2"}, {"post_training.generation." + key, value}});
+    CHECK_NOTHROW(generation_costs(*s.post_training, s.model.entry));
+  }
   check_loop_refused({{"post_training.generation.engine", "vlm"}}, "did you mean \"vllm\"?");
   check_loop_refused({{"post_training.promts", "3"}}, "promts");
   check_loop_refused({{"plan.mode", "inference"}, {"plan.recompute", "null"}, {"plan.data_parallel", "null"}},
@@ -330,6 +346,15 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   for (const LoopRun& run : errors.runs)
     CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time.value).epsilon(1e-9));
   for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
+  REQUIRE(errors.compared_transfers.size() == 2);
+  const ErrorSet &nccl = errors.compared_transfers[0], &broadcast = errors.compared_transfers[1];
+  REQUIRE(nccl.n == 4);
+  REQUIRE(broadcast.n == 3);
+  // The figures of the manual (post-training.md).
+  CHECK(nccl.points[2].error() == Approx(1.06).margin(0.01));
+  CHECK(nccl.points[3].error() == Approx(1.23).margin(0.01));
+  CHECK(broadcast.points[1].error() == Approx(-0.68).margin(0.01));
+  CHECK(broadcast.points[2].error() == Approx(-0.68).margin(0.01));
 
   INFO(
       "the table is written by: trainyard validate post-training --csv "

@@ -128,6 +128,46 @@ TEST_CASE("a critic on as many GPUs of its own works beside the policy, and free
   CHECK(beside.tokens_per_s_per_gpu == Approx(alone.tokens_per_s_per_gpu / 2));
 }
 
+TEST_CASE("a loop fits only if each of its models fits on the GPUs that train, in its turn", "[post-training]") {
+  const auto simulated = [](const Overrides& overrides) {
+    return simulate_here(loop_scenario(with(overrides, {{"post_training.prompts", "16"}})), {.critical_path = false});
+  };
+  const auto phase = [](const Result& r, const std::string& name) {
+    const auto& phases = r.post_training->phases;
+    const auto found = std::ranges::find(phases, name, &PostTrainingResult::PhaseMemory::phase);
+    REQUIRE(found != phases.end());
+    return *found;
+  };
+  const Result plain = simulated({});
+  CHECK(plain.fits);
+  // The reference takes the place of the policy's weights, so that it needs no further memory in its pass.
+  const std::string passes = "log-probabilities of policy and reference";
+  REQUIRE(plain.post_training->phases.size() == 1);
+  CHECK(plain.post_training->reference_weights.value > 0);
+  CHECK(phase(plain, passes).needed > plain.post_training->reference_weights);
+  CHECK(simulated({{"post_training.log_probabilities.passes", "1"}}).post_training->reference_weights.value == 0);
+
+  const Result small = simulated({{"post_training.reward", "{model: llama-3-8b}"}});
+  CHECK(small.fits);
+  CHECK(phase(small, "reward").needed < phase(small, "reward").usable);
+  const Result reward = simulated({{"post_training.reward", "{model: llama-3.1-405b}"}});
+  CHECK_FALSE(reward.fits);
+  CHECK(reward.plan_fits());
+  CHECK_FALSE(phase(reward, "reward").fits());
+  CHECK(phase(reward, passes).fits());
+  const Result critic = simulated({{"post_training.critic", "{model: llama-3-70b}"}});
+  CHECK_FALSE(critic.fits);
+  CHECK_FALSE(phase(critic, "training of policy and critic").fits());
+  CHECK(phase(critic, "training of policy and critic").needed > critic.post_training->critic_peak);
+  const Result apart = simulated({{"post_training.critic", "{model: llama-3-70b, nodes: 1}"}});
+  CHECK_FALSE(apart.fits);
+  CHECK_FALSE(phase(apart, "critic").fits());
+
+  // Where training has its own GPUs, the optimizer's states stay there during passes.
+  const Result split = simulated({{"cluster.nodes", "3"}, {"post_training.generation.nodes", "1"}});
+  CHECK(phase(split, passes).needed.value >= phase(plain, passes).needed.value + split.memory.optimizer.value - 1e6);
+}
+
 TEST_CASE("a critic on fewer GPUs than the policy sets the time of the training", "[post-training]") {
   const Overrides split{{"cluster.nodes", "4"}, {"post_training.generation.nodes", "1"}};
   const PostTrainingResult r = simulated_loop(with(split, {{"post_training.critic", "{nodes: 1}"}})),

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "models/hardware/attention_time.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 
@@ -246,6 +249,39 @@ TEST_CASE("a change that saves nothing saves exactly nothing", "[breakdown][what
   w.step_time.value = 0.15;
   CHECK(w.saves(Seconds{0.3}) == Approx(0.5));
   CHECK(relative_change(0.3, 0.33) == Approx(0.1));
+}
+
+TEST_CASE("each what-if of a loop is the loop with its changes, and names what limits the loop",
+          "[post-training][what-if]") {
+  const auto check = [](const char* name, const Overrides& overrides, const std::set<std::string>& expected) {
+    const Scenario s = read_scenario(scenario_file(name), overrides);
+    const Answer all = answer(s, {.simulation = {}, .factor = 2});
+    std::set<std::string> resources;
+    for (const WhatIf& w : all.what_ifs) {
+      CAPTURE(w.resource_class);
+      resources.insert(w.resource_class);
+      const Scenario changed = read_again(s, parse_overrides(w.sets));
+      CHECK(simulate(changed).post_training->step_time.value == Approx(w.step_time.value).epsilon(1e-9));
+    }
+    CHECK(std::ranges::includes(resources, expected));
+    return all;
+  };
+  const char* const loop = "post-training-llama3-8b-16xh100";
+  const Overrides few{{"post_training.prompts", "16"}};
+  const Answer colocated = check(loop, few, {"compute", "memory", "NVLink", "HCA", "nodes"});
+  CHECK(colocated.result.post_training->bottleneck != "nodes");
+  Overrides split = few;
+  for (const auto& [key, value] : Overrides{{"post_training.generation.nodes", "1"},
+                                            {"post_training.schedule", "asynchronous"},
+                                            {"post_training.staleness", "0.5"}})
+    split.emplace_back(key, value);
+  const Answer apart = check(loop, split, {"HCA", "nodes that generate", "nodes that train", "staleness"});
+  const PostTrainingResult& r = *apart.result.post_training;
+  const auto best = std::ranges::min_element(apart.what_ifs, {}, [](const WhatIf& w) { return w.step_time.value; });
+  CHECK(r.bottleneck == best->resource_class);
+  CHECK(answer_json(apart, false).at("what_if")[0].at("saves_share").get<double>() ==
+        Approx(1 - apart.what_ifs[0].step_time / r.step_time));
+  check("post-training-dpo-llama3-8b-8xh100", {{"post_training.prompts", "16"}}, {"compute", "memory", "nodes"});
 }
 
 }  // namespace scenarios_test_what_ifs

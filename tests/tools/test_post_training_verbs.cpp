@@ -146,6 +146,33 @@ TEST_CASE("size names the fewest nodes with training one step off, each type tha
                       "need");
 }
 
+TEST_CASE("run requires that each model of a loop fits", "[post-training]") {
+  const test::TopoFolder shell;
+  const std::string run = "run '" + shipped_file(kLoop).string() + "' --no-what-if --require fits --set ";
+  const test::TopoAnswer reward = shell.trainyard(run + "'post_training.reward={model: llama-3.1-405b}'");
+  CHECK(reward.exit == 1);
+  CHECK_THAT(reward.out, Contains("reward DOES NOT FIT: ") && !Contains("the training half DOES NOT FIT"));
+  const test::TopoAnswer critic = shell.trainyard(run + "'post_training.critic={model: llama-3-70b}'");
+  CHECK(critic.exit == 1);
+  CHECK_THAT(critic.out, Contains("training of policy and critic DOES NOT FIT: "));
+  CHECK(shell.trainyard(run + "'post_training.reward={model: llama-3-8b}'").exit == 0);
+}
+
+TEST_CASE("size joins the nodes of a loop on one node by a stated network", "[post-training]") {
+  const test::TopoFolder shell;
+  const test::TopoAnswer answer =
+      shell.trainyard("size --post-training --samples-per-second 20 --most-nodes 3 --json a.json '" +
+                      shipped_file("scenarios/post-training-llama3-8b-8xh100.yaml").string() + "'");
+  CHECK(answer.err.empty());
+  CHECK_THAT(answer.out,
+             Contains("several nodes are joined by nonblocking (cluster.fabric)") && !Contains("missing key"));
+  const json all = json::parse(shell.text("a.json"));
+  CHECK(all.at("assumed_fabric") == "nonblocking");
+  CHECK(std::ranges::any_of(all.at("rows"), [](const json& row) {
+    return row.at("nodes") == 2 && row.at("generation_nodes") == 0 && row.at("error") == "";
+  }));
+}
+
 TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
   const test::TopoFolder shell;
   CHECK(shell

@@ -128,6 +128,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
                                      "the whole loop\n"
                                    : "") +
         (a.currency.empty() ? "" : fmt::format("  {0}/h: {0} an hour; {0}/M: {0} a million answers\n", a.currency));
+  if (!a.assumed_fabric.empty())
+    text += fmt::format("  several nodes are joined by {} (cluster.fabric), which the scenario does not state\n",
+                        a.assumed_fabric);
   return text + broken_lines(loop_interval_words(a) +
                              "Times are compared: what staleness costs in learning is not counted.\n");
 }

@@ -5,6 +5,7 @@
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 
@@ -60,6 +61,17 @@ std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResu
   return "generation and training follow each other";
 }
 
+/// The resource whose change shortens the loop's step most, and the what-ifs.
+std::string loop_bottleneck_lines(const Result& result, const std::vector<WhatIf>& what_ifs) {
+  const std::string& bottleneck = result.post_training->bottleneck;
+  const bool has_nodes = std::ranges::find(what_ifs, kMoreNodes, &WhatIf::resource_class) != what_ifs.end();
+  return (bottleneck.empty()
+              ? ""
+              : fmt::format("{}{}, by the what-if that shortens the loop step most{}\n", report_label("bottleneck"),
+                            limit_in_words(bottleneck), has_nodes ? ", more nodes aside" : "")) +
+         what_if_line(result, what_ifs);
+}
+
 /// The interval of step time and samples per second, and what it does not cover.
 std::string loop_interval_line(const PostTrainingResult& r) {
   if (!r.likely_step_times || !r.likely_samples) return "";
@@ -85,6 +97,12 @@ std::string cache_line(const PostTrainingResult& r) {
       : r.waits_for_cache ? "full at times: answers waited for room, and none gave theirs up"
       : r.memory.cache_peak > kNearlyFull * r.memory.cache ? "full at its peak, but no answer waited for room"
                                                            : "never full");
+}
+
+/// The verdict on the memory of a phase.
+const char* fits_or_not(const PostTrainingResult& r, std::string_view name) {
+  const auto phase = std::ranges::find(r.phases, name, &PostTrainingResult::PhaseMemory::phase);
+  return phase == r.phases.end() || phase->fits() ? "fits" : "too much";
 }
 
 /// The lines of what few loops have: staleness, lost answers, calls of tools, speculation, further models.
@@ -121,20 +139,26 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} of {} GiB a GPU: {} · its states would "
         "take {} GiB more of a GPU that trains the policy\n",
         report_label("critic"), loop_seconds(r.critic.value), r.critic_gpus, loop_seconds(r.hidden_critic.value),
-        gib(r.critic_peak.value), gib(training.memory.capacity.value),
-        r.critic_peak <= training.memory.capacity ? "fits" : "too much", gib(r.freed_states.value));
+        gib(r.critic_peak.value), gib(training.memory.capacity.value), fits_or_not(r, "critic"),
+        gib(r.freed_states.value));
   else if (choice.critic)
     text += fmt::format(
         "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the "
         "policy: {}\n",
         report_label("critic"), loop_seconds(r.critic.value), gib(r.critic_states.value), gib(r.critic_peak.value),
-        gib(training.memory.capacity.value), r.critic_peak <= training.memory.capacity ? "fits" : "too much");
+        gib(training.memory.capacity.value), fits_or_not(r, "training of policy and critic"));
   if (r.controller.value > 0)
     text +=
         fmt::format("{}{} s of log-probabilities and training, in which one process sends and receives all samples\n",
                     report_label("controller"), loop_seconds(r.controller.value));
   if (choice.reward)
     text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward.value));
+  std::vector<std::string> phases;
+  for (const PostTrainingResult::PhaseMemory& phase : r.phases)
+    phases.push_back(fmt::format("{} {}{}", phase.phase, gib(phase.needed.value), phase.fits() ? "" : " (too much)"));
+  if (!phases.empty())
+    text += fmt::format("{}{}   (of {} GiB that a GPU that trains has for programs)\n", report_label("models"),
+                        fmt::join(phases, " │ "), gib(r.phases.front().usable.value));
   return text;
 }
 
@@ -148,7 +172,7 @@ std::string frozen_line(const LoopAlgorithm& algorithm, const PostTrainingResult
   return fmt::format("{}{} s of log-probabilities; weights of {} GiB, and {} of {} GiB a GPU with the policy: {}\n",
                      name, loop_seconds(r.reference.value), gib(r.reference_weights.value), gib(r.reference_peak.value),
                      gib(training.memory.capacity.value),
-                     r.reference_peak <= training.memory.capacity ? "fits" : "too much");
+                     fits_or_not(r, algorithm.name == "dpo" ? "reference" : "teacher"));
 }
 
 /// The length of a loop in which nothing fails, or its failures.
@@ -186,16 +210,22 @@ std::string optimizer_step_line(const char* part, const PostTrainingResult& r) {
 
 /// The verdict on a training half that does not surely fit, beside the step that it would have. "": it fits.
 std::string training_verdict(const Result& training) {
-  const std::string_view words = training.fits_in_words();
-  if (words == "yes") return "";
+  const std::string_view words = training.plan_fits() ? fits_in_words(training.risk) : training.fits_in_words();
+  std::string phases;
+  for (const PostTrainingResult::PhaseMemory& phase : training.post_training->phases)
+    if (!phase.fits())
+      phases += fmt::format("{}{} DOES NOT FIT: {} of {} GiB a GPU\n", report_label("memory"), phase.phase,
+                            gib(phase.needed.value), gib(phase.usable.value));
+  if (words == "yes") return phases;
   const bool is_too_large = words == "no";
   return fmt::format("{}the training half {}: {} of {} GiB a GPU{}\n", report_label("memory"),
                      is_too_large ? "DOES NOT FIT" : "is AT RISK to run out of memory", gib(training.memory.peak.value),
                      gib(training.memory.capacity.value),
-                     is_too_large ? "; this loop step needs GPUs with more memory" : "");
+                     is_too_large ? "; this loop step needs GPUs with more memory" : "") +
+         phases;
 }
 
-std::string without_rollouts(const Scenario& s, const Result& result) {
+std::string without_rollouts(const Scenario& s, const Result& result, const std::vector<WhatIf>& what_ifs) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
   return fmt::format("post-training of {} by {}: {} × {} a step, on {}, without rollouts\n", s.network.name,
@@ -204,8 +234,8 @@ std::string without_rollouts(const Scenario& s, const Result& result) {
          fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
          training_verdict(result) + report_label("") + loop_parts(r, false) + "\n" +
-         frozen_line(choice.algorithm, r, result) + packs_line(choice) + length_lines(choice, result) +
-         cost_lines(result) + optimizer_step_line("the training", r);
+         loop_bottleneck_lines(result, what_ifs) + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
+         length_lines(choice, result) + cost_lines(result) + optimizer_step_line("the training", r);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -263,10 +293,10 @@ std::string generation_screen(const Scenario& s, const Result& result) {
          cache_line(r) + "\nforward pass of the plan:\n";
 }
 
-std::string post_training_screen(const Scenario& s, const Result& result) {
+std::string post_training_screen(const Scenario& s, const Result& result, const std::vector<WhatIf>& what_ifs) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
-  if (!choice.algorithm.has_rollouts) return without_rollouts(s, result);
+  if (!choice.algorithm.has_rollouts) return without_rollouts(s, result, what_ifs);
   const std::string schedule = schedule_words(choice);
   std::string text = fmt::format(
       "post-training of {} with {} and {}: {} × {} a step, {}\n", s.network.name, choice.stack.name, choice.engine.name,
@@ -280,7 +310,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
   text += training_verdict(result);
   text += report_label("") + loop_parts(r, choice.asynchrony.has_value()) + "\n" + loop_interval_line(r);
-  text += report_label("limit") + limit_words(choice, r) + "\n";
+  text += report_label("limit") + limit_words(choice, r) + "\n" + loop_bottleneck_lines(result, what_ifs);
   text += fmt::format(
       "{}GPUs that generate do not generate for {} of the step{}; GPUs that train neither train nor compute "
       "log-probabilities for {}\n",

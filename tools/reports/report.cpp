@@ -431,7 +431,9 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
 }  // namespace
 
 std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
-  const std::string loop = r.post_training ? post_training_screen(s, r) : r.generation ? generation_screen(s, r) : "";
+  const std::string loop = r.post_training ? post_training_screen(s, r, what_ifs)
+                           : r.generation  ? generation_screen(s, r)
+                                           : "";
   return broken_lines(in_words_of(device_noun(s.cluster), loop + screen_of_gpus(s, plan, r, what_ifs)));
 }
 

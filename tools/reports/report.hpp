@@ -42,7 +42,7 @@ std::string screen(const Scenario&, const Plan&, const Result&, const std::vecto
 std::string steps_in_words(const Scenario&, const Plan&, const Result&);
 /// A step of the post-training loop: its parts, what limits it, idle shares, engines, splits. Comes before the screen
 /// of the training half.
-std::string post_training_screen(const Scenario&, const Result&);
+std::string post_training_screen(const Scenario&, const Result&, const std::vector<WhatIf>& = {});
 /// The part of the screen about engines that answer prompts without a loop.
 std::string generation_screen(const Scenario&, const Result&);
 /// A table with a row for each stage of a pipeline: the parts of its step and its peak memory, and the parts of that
@@ -67,6 +67,8 @@ std::string failure_lines(const FailureResult&);
 
 /// Names the resources that limit the step, and the changes that would shorten it.
 std::string bottleneck_lines(const Scenario&, const Result&, const std::vector<WhatIf>&);
+/// The changes that shorten the step, or the loop's step, the largest saving first. Empty without what-ifs.
+std::string what_if_line(const Result&, const std::vector<WhatIf>&);
 /// The table of what-ifs, and that of changes to failures and checkpoints. The largest saving comes first.
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);
 std::string failure_what_if_table(const FailureResult&, std::vector<FailureWhatIf>);

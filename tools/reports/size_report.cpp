@@ -361,15 +361,9 @@ std::string live_size_table(const SizeAnswer& a, std::size_t width) {
 }
 
 std::string size_screen(const SizeAnswer& a) {
-  std::string text = fmt::format(
-      "{}: in {:.4g} day{}{}{}
-      ", a.scenario, a.days, a.days == 1 ? "
-      " : "s
-      ",
-              a.confidence > 0
-          ? " with a probability of " + exact_percent(a.confidence)
-          : "",
-      a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  std::string text = fmt::format("{}: in {:.4g} day{}{}{}\n", a.scenario, a.days, a.days == 1 ? "" : "s",
+                                 a.confidence > 0 ? " with a probability of " + exact_percent(a.confidence) : "",
+                                 a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
   if (a.purchase)
     text.insert(text.size() - 1, a.total_years > 0 ? ", bought by its cost " + purchase_words(a) : ", bought");
   if (!a.unfinished.empty())

@@ -63,6 +63,23 @@ std::string sets_of(const WhatIf& w) {
 
 }  // namespace
 
+std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  if (what_ifs.empty()) return "";
+  const Seconds step = r.step_of_what_ifs();
+  std::vector<WhatIf> best = what_ifs;
+  sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  std::string text = fmt::format("{}{} saves {} of {}", report_label("what if"),
+                                 what_if_in_words(best.front().resource_class, best.front().factor),
+                                 percent(best.front().saves(step)), r.post_training ? "the loop step" : "the step");
+  std::size_t named = 1;
+  for (; named < best.size() && best[named].saves(step) >= kWorthNaming; ++named)
+    text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
+                        percent(best[named].saves(step)));
+  return text + (named == best.size()
+                     ? "\n"
+                     : fmt::format("; every other change saves less than {}\n", percent(kWorthNaming)));
+}
+
 std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && !s.plan.mechanism->is_synchronous())
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
@@ -78,18 +95,8 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
                         percent(shares[i].first / r.step_time.value));
   text += "\n" + kernels_bound_by_memory(r) + framework_of_path(r);
-  if (what_ifs.empty()) return text;
-  std::vector<WhatIf> best = what_ifs;
-  sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  text += fmt::format("{}{} saves {} of {}", report_label("what if"),
-                      what_if_in_words(best.front().resource_class, best.front().factor),
-                      percent(best.front().saves(r.step_time)),
-                      r.post_training ? "the training half's optimizer step" : "the step");
-  std::size_t named = 1;
-  for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
-    text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
-                        percent(best[named].saves(r.step_time)));
-  text += named == best.size() ? "\n" : fmt::format("; every other change saves less than {}\n", percent(kWorthNaming));
+  if (what_ifs.empty() || r.post_training) return text;
+  text += what_if_line(r, what_ifs);
   for (const WhatIf& w : what_ifs)
     if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
       text += fmt::format(
@@ -107,7 +114,7 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
     text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(w.step_time),
-                        percent(w.saves(r.step_time)));
+                        percent(w.saves(r.step_of_what_ifs())));
     if (w.goodput > 0) text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(w.effective_step_time));
     text += "\n";
   }

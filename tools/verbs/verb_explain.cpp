@@ -191,7 +191,7 @@ int explain_verb(const std::vector<std::string>& words) {
       text = shares_text(r) + host_call_line(r) +
              path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
              fmt::format("\neach resource made faster, simulated again{}\n",
-                         r.post_training ? ": the optimizer step of the training half" : "") +
+                         r.post_training ? ": the step of the loop" : "") +
              what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));

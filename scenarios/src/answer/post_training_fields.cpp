@@ -101,6 +101,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "time in which training waits for answers, receives them, or waits for engines to "
              "end theirs")
       .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
+      .value("bottleneck", "", &P::bottleneck,
+             "resource of the what-if that saves most of the step, without more nodes of colocated halves; empty: none "
+             "saves 0.5 %, or there are no what-ifs")
       .value("samples_per_s", "1/s", &P::samples_per_s, "answers per second that are generated and trained on")
       .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")
       .value("tokens_per_s_per_gpu", "1/s", &P::tokens_per_s_per_gpu,
@@ -152,10 +155,22 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "critic alone; 0: no critic")
       .value("freed_states_bytes", "bytes", &P::freed_states,
              "parameters, gradients and optimizer states that critic.nodes takes off the fullest GPU of the policy")
-      .value("reference_bytes", "bytes", &P::reference_weights,
-             "weights of the reference or teacher on the fullest GPU; 0: none, or the frozen network under adapters")
+      .value(
+          "reference_bytes", "bytes", &P::reference_weights,
+          "weights of the reference or teacher on the fullest GPU; 0: none, or the frozen network under adapters. With "
+          "rollouts they are on the GPU only in their pass, in place of the policy's")
       .value("training_peak_with_reference_bytes", "bytes", &P::reference_peak,
              "largest memory of a GPU that has policy and reference or teacher; 0: no such model during the training")
+      .list("phases", &P::phases,
+            JsonFields<P::PhaseMemory>()
+                .value("phase", "", &P::PhaseMemory::phase, "part of the step")
+                .value("needed_bytes", "bytes", &P::PhaseMemory::needed,
+                       "memory that the fullest GPU needs in it, with CUDA's context and buffers")
+                .value("usable_bytes", "bytes", &P::PhaseMemory::usable, "memory that programs can have")
+                .value(
+                    "fits", "", [](const P::PhaseMemory& p) { return p.fits(); }, "whether it fits"),
+            "memory of the GPUs that train, by the models that they have in turn; the training of the policy alone and "
+            "the engines are not here")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
       .value(

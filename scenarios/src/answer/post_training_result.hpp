@@ -1,9 +1,11 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "scenarios/src/answer/json_fields.hpp"
 #include "sim/units.hpp"
@@ -26,11 +28,12 @@ struct PostTrainingResult {
   Seconds waiting;     ///< time of a step in which training waits for answers, receives them, or waits for engines
   Seconds controller;  ///< part of `log_probabilities` and `training` in which samples go through the controller
   std::string algorithm;
-  Seconds critic;         ///< time of the model of values; on its own GPUs it goes on beside the policy's
-  Seconds hidden_critic;  ///< part of it that the policy's time hides
-  Seconds reference;      ///< without rollouts: forward pass of the reference or teacher over the samples of a step
-  Seconds reward;         ///< part of `log_probabilities` for the model of rewards
-  std::string limit;      ///< "generation", "training" or "both in turn"
+  Seconds critic;          ///< time of the model of values; on its own GPUs it goes on beside the policy's
+  Seconds hidden_critic;   ///< part of it that the policy's time hides
+  Seconds reference;       ///< without rollouts: forward pass of the reference or teacher over the samples of a step
+  Seconds reward;          ///< part of `log_probabilities` for the model of rewards
+  std::string limit;       ///< "generation", "training" or "both in turn"
+  std::string bottleneck;  ///< resource class whose what-if saves most of the step; empty: there are no what-ifs
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   int gpus = 0, generation_gpus = 0, training_gpus = 0, critic_gpus = 0, engines = 0, optimizer_steps = 0;
   double idle_generation = 0, idle_training = 0,
@@ -65,6 +68,16 @@ struct PostTrainingResult {
   Bytes critic_states, critic_peak;
   Bytes freed_states;                       ///< states of the critic that its own GPUs take off the policy's
   Bytes reference_weights, reference_peak;  ///< weights of the reference or teacher, and the peak of training with them
+  /// Memory of a GPU that trains in a phase of the step besides the training of the policy alone.
+  struct PhaseMemory {
+    std::string phase;     ///< such as "log-probabilities" or "reward"
+    Bytes needed, usable;  ///< with CUDA's context and buffers of NCCL, as `Result::Memory` counts them
+    bool fits() const { return needed <= usable; }
+  };
+  std::vector<PhaseMemory> phases;  ///< in the order of the step
+  bool phases_fit() const {
+    return std::ranges::all_of(phases, [](const PhaseMemory& p) { return p.fits(); });
+  }
   /// Memory of one GPU of an engine.
   struct EngineMemory {
     Bytes capacity, weights, cache, cache_peak, reserved;

@@ -83,6 +83,8 @@ struct Result {
 
   std::string scenario;
   Seconds step_time;
+  /// Step whose time what-ifs shorten: that of the loop, if there is one.
+  Seconds step_of_what_ifs() const { return post_training ? post_training->step_time : step_time; }
   /// Half the width of the 95 % confidence interval of the mean step time. No value: all steps are alike.
   std::optional<Seconds> step_time_interval;
   std::optional<DrawnSteps> drawn_steps;  ///< with shared draws
@@ -176,10 +178,14 @@ struct Result {
     Seconds work;          ///< time of each actor's kernels in a step
   };
   std::vector<ActorUse> actors;  ///< empty: the mechanism's ranks are all alike
-  bool fits = true;              ///< the plan fits on GPUs, hosts and drives
+  bool fits = true;              ///< the plan fits on GPUs, hosts and drives, and so do further models of a loop
   double risk = 0;               ///< probability that a GPU runs out of memory
   /// Ends of the interval in which `Memory::device` lies with a probability of 80 %; empty: nothing was simulated.
   std::vector<double> memory_interval;
+  /// As `fits`, without further models of a loop.
+  bool plan_fits() const {
+    return fits || (post_training && !post_training->phases_fit() && memory.needed <= memory.usable);
+  }
   const char* fits_in_words() const;            ///< "yes", "at risk" or "no"
   std::map<std::string, double> critical_path;  ///< seconds by resource
   /// Returns the critical path as (seconds, resource), the largest first; equal ones by name.

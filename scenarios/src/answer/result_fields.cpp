@@ -418,7 +418,8 @@ const JsonFields<Answer>& answer_fields() {
                 JsonFields<WhatIf>()
                     .value("resource", "", &WhatIf::resource_class, "resource class that is faster")
                     .value("factor", "", &WhatIf::factor, "factor by which it is faster")
-                    .value("step_time_s", "s", &WhatIf::step_time, "simulated step time with the change")
+                    .value("step_time_s", "s", &WhatIf::step_time,
+                           "simulated time with the change, of a loop's step if there is one")
                     .value("saves_share", "share", &WhatIf::saves_share, "share of the step time that the change saves")
                     .value("compared_with_s", "s", &WhatIf::compared_with,
                            "step time without the change, averaged over as many steps")

@@ -48,9 +48,7 @@ Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
   return costs_of(two).weights() - costs_of(one_layer_draft(model)).weights();
 }
 
-}  // namespace
-
-EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
+EngineCosts priced_engine(const PostTrainingChoice& choice, const NetworkEntry& model) {
   const ClusterSpec& cluster = choice.generators;
   const Gpu& gpu = cluster.node.gpu;
   const int tensor = choice.layout.tensor;
@@ -79,21 +77,65 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
     costs.prices = std::make_shared<SpeculativeCosts>(plain, costs_of(draft), speculation);
     costs.weights += speculation.draft_weights;
   }
-  const Bytes room = costs.prices->room();
-  // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
+  return costs;
+}
+
+/// Returns the bytes of the longest answer on a GPU of an engine. An answer lies on one of the GPUs that share experts,
+/// and the prices state the mean over all of them.
+Bytes longest_answer(const PostTrainingChoice& choice, const EngineCosts& costs) {
   const double tokens =
       choice.most_tokens_read() + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
-  const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
-  if (room < longest) {
-    const Bytes taken = costs.weights + choice.engine.reserved_memory + room;
-    fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
-         fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
-                     "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",
-                     choice.engine_key, show(costs.weights), show(choice.engine.reserved_memory),
-                     show(Bytes{std::max(0.0, room.value)}), show(taken), show(longest),
-                     choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
+  return (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
+}
+
+bool has_room(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  try {
+    const EngineCosts costs = priced_engine(choice, model);
+    return costs.prices->room() >= longest_answer(choice, costs);
+  } catch (const UserError&) {  // the layout does not divide the model
+    return false;
   }
-  return costs;
+}
+
+/// Returns the nearest larger engine and the nearest larger share of memory that have room, as advice.
+std::string nearest_engine(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const bool by_experts = choice.layout.expert > 1;
+  const char* const degree = by_experts ? "expert_parallel" : "tensor_parallel";
+  std::vector<std::string> words;
+  const int gpus = choice.generators.gpus();
+  for (int larger = choice.layout.gpus() + 1; larger <= gpus && words.empty(); ++larger) {
+    PostTrainingChoice other = choice;
+    (by_experts ? other.layout.expert : other.layout.tensor) = larger;
+    if (divides_nodes(larger, choice.generators) && choice.concurrency % (gpus / larger) == 0 && has_room(other, model))
+      words.push_back(fmt::format("{}: {}", degree, larger));
+  }
+  for (int hundredths = static_cast<int>(choice.layout.memory_share * 100) + 1; hundredths <= 100; ++hundredths) {
+    PostTrainingChoice other = choice;
+    other.layout.memory_share = hundredths / 100.0;
+    if (!has_room(other, model)) continue;
+    words.push_back(fmt::format("memory_share: {:g}", other.layout.memory_share));
+    break;
+  }
+  if (words.empty())
+    return fmt::format(
+        "no {} on {} GPUs and no memory_share has the room; expected shorter answers, a smaller model or "
+        "more nodes",
+        degree, gpus);
+  return fmt::format("nearest: {}", fmt::join(words, " or "));
+}
+
+}  // namespace
+
+EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  EngineCosts costs = priced_engine(choice, model);
+  const Bytes room = costs.prices->room(), longest = longest_answer(choice, costs);
+  if (room >= longest) return costs;
+  fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
+       fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
+                   "for the cache, but the longest answer needs {}; {}",
+                   choice.engine_key, show(costs.weights), show(choice.engine.reserved_memory),
+                   show(Bytes{std::max(0.0, room.value)}), show(costs.weights + choice.engine.reserved_memory + room),
+                   show(longest), nearest_engine(choice, model)));
 }
 
 }  // namespace trainyard

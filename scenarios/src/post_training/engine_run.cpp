@@ -9,6 +9,7 @@ EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limit
     : costs_(costs),
       limits_(limits),
       prompt_cache_(costs.cache(limits.prompt_tokens)),
+      states_(costs.states()),
       free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
@@ -19,6 +20,7 @@ std::size_t EngineClock::add(const PlannedAnswer& answer) {
   answers_.push_back(answer);
   const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
   if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
+  has_calls_ = has_calls_ || !answers_.back().calls.empty();
   run_.starts.emplace_back();
   run_.ends.emplace_back();
   run_.first_tokens.emplace_back();
@@ -29,6 +31,7 @@ std::size_t EngineClock::add(const PlannedAnswer& answer) {
 
 /// Returns the number of tokens until the next call, or until the end of the answer.
 double EngineClock::to_next_call(const Sequence& s) const {
+  if (!has_calls_) return s.remaining;
   const std::vector<Seconds>& calls = answers_[s.index].calls;
   if (s.calls >= calls.size()) return s.remaining;
   const auto parts = static_cast<double>(calls.size() + 1), until_call = static_cast<double>(s.calls + 1);
@@ -39,13 +42,13 @@ double EngineClock::to_next_call(const Sequence& s) const {
 /// further tokens.
 Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   const double more = std::min(ahead, s.remaining);
-  return costs_.states() + costs_.cache(context(s) + more) - prompt_cache_;
+  return states_ + costs_.cache(context(s) + more) - prompt_cache_;
 }
 
 /// Returns the bytes for which there must be room before the sequence is admitted, besides those of its prompt.
 Bytes EngineClock::admission_cache(const Sequence& s) const {
   if (limits_.whole_answer == 0) return own_cache(s, limits_.reserved_tokens);
-  return costs_.states() + costs_.cache(limits_.whole_answer) - prompt_cache_;
+  return states_ + costs_.cache(limits_.whole_answer) - prompt_cache_;
 }
 
 /// Returns the bytes that the admitted sequences may need before the next one is admitted.
@@ -63,16 +66,6 @@ Bytes EngineClock::cache_after(double ahead) const {
   for (const Sequence& s : away_)
     if (s.has_cache) all += own_cache(s, 0);
   return all;
-}
-
-/// Returns the tokens that unfinished answers have now.
-double EngineClock::tokens_in_flight() const {
-  double tokens = 0;
-  for (const Sequence& s : running_) tokens += s.generated;
-  for (const Sequence& s : prefilling_) tokens += s.generated;
-  for (const Sequence& s : away_) tokens += s.generated;
-  for (const Sequence& s : waiting_) tokens += s.generated;
-  return tokens;
 }
 
 void EngineClock::leave(std::size_t prompt) {
@@ -130,6 +123,7 @@ void EngineClock::take_back() {
 }
 
 void EngineClock::admit() {
+  if (waiting_.empty() || admitted() >= static_cast<std::size_t>(limits_.most_sequences)) return;
   Bytes cache = cache_of_admitted();
   double tokens = 0;
   while (!waiting_.empty() && admitted() < static_cast<std::size_t>(limits_.most_sequences)) {
@@ -159,8 +153,15 @@ double EngineClock::next_steps() const {
   return steps;
 }
 
+/// Returns true if the next steps need more memory than the cache has. Notes the bytes for the planned part.
+bool EngineClock::exceeds_room() {
+  part_.counted_steps = next_steps();
+  part_.cache = cache_after(part_.counted_steps);
+  return part_.cache > costs_.room();
+}
+
 void EngineClock::preempt_until_it_fits() {
-  while (running_.size() + prefilling_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
+  while (running_.size() + prefilling_.size() > 1 && exceeds_room()) {
     const Sequence youngest = prefilling_.empty() ? running_.back() : prefilling_.back();
     leave(answers_[youngest.index].prompt);
     waiting_.push_front(youngest);
@@ -169,12 +170,14 @@ void EngineClock::preempt_until_it_fits() {
     else
       prefilling_.pop_back();
     ++run_.preemptions;
+    part_.counted_steps = -1;
   }
-  for (auto s = away_.rbegin(); s != away_.rend() && cache_after(next_steps()) > costs_.room(); ++s) {
+  for (auto s = away_.rbegin(); s != away_.rend() && exceeds_room(); ++s) {
     if (!s->has_cache) continue;
     s->has_cache = false;
     leave(answers_[s->index].prompt);
     ++run_.preemptions;
+    part_.counted_steps = -1;
   }
 }
 
@@ -184,7 +187,9 @@ void EngineClock::plan_part() {
   take_back();
   if (open_) admit();
   run_computed();
-  part_ = {run_.time, run_.time, 0, {}, 0, {}, true};
+  part_ = {};
+  part_.begin = part_.end = run_.time;
+  part_.exists = true;
   Seconds back{std::numeric_limits<double>::infinity()};
   for (const Sequence& s : away_) back = std::min(back, s.back);
   if (running_.empty() && prefilling_.empty()) {
@@ -193,7 +198,7 @@ void EngineClock::plan_part() {
   }
   preempt_until_it_fits();
   if (!prefilling_.empty()) return plan_chunk();
-  part_.steps = next_steps();
+  part_.steps = part_.counted_steps >= 0 ? part_.counted_steps : next_steps();
   double contexts = 0;
   for (const Sequence& s : running_) contexts += context(s);
   const auto batch = static_cast<double>(running_.size());
@@ -262,12 +267,12 @@ std::vector<std::size_t> EngineClock::advance() {
     return ended;
   }
   const auto batch = static_cast<double>(running_.size());
-  run_.cache_peak = std::max(run_.cache_peak, cache_after(part.steps));
+  run_.cache_peak = std::max(run_.cache_peak, part.counted_steps == part.steps ? part.cache : cache_after(part.steps));
   run_.prefill += part.prefill;
   run_.time += part.prefill;
   compute_chunk(part.prompt_tokens);
   const Seconds first_token = run_.time + part.step.sum();
-  run_.token_seconds += (tokens_in_flight() + batch * part.steps / 2) * (part.steps * part.step.sum().value);
+  run_.token_seconds += (in_flight_ + batch * part.steps / 2) * (part.steps * part.step.sum().value);
   run_.decode.products += part.steps * part.step.products;
   run_.decode.cache += part.steps * part.step.cache;
   run_.decode.exchanges += part.steps * part.step.exchanges;
@@ -275,8 +280,8 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.time += part.steps * part.step.sum();
   run_.steps += part.steps;
   run_.tokens += part.steps * batch;
-  std::vector<Sequence> still;
-  still.reserve(running_.size());
+  in_flight_ += part.steps * batch;
+  std::size_t still = 0;  // sequences that go on, which move to the front
   for (Sequence& s : running_) {
     if (s.generated == 0) run_.first_tokens[s.index] = first_token;
     s.generated += part.steps;
@@ -285,13 +290,15 @@ std::vector<std::size_t> EngineClock::advance() {
       run_.ends[s.index] = run_.time;
       leave(answers_[s.index].prompt);
       ended.push_back(s.index);
-    } else if (s.calls < answers_[s.index].calls.size() && to_next_call(s) <= 0) {
+      in_flight_ -= s.generated;
+    } else if (has_calls_ && s.calls < answers_[s.index].calls.size() && to_next_call(s) <= 0) {
       call_tool(s);
     } else {
-      still.push_back(s);
+      if (&running_[still] != &s) running_[still] = s;
+      ++still;
     }
   }
-  running_ = std::move(still);
+  running_.resize(still);
   return ended;
 }
 

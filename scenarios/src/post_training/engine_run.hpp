@@ -108,13 +108,17 @@ class EngineClock {
     double steps = 0;
     DecodeTime step;
     double prompt_tokens = 0;
-    Seconds prefill;  // time that the tokens of prompts add to the step
+    Seconds prefill;            // time that the tokens of prompts add to the step
+    double counted_steps = -1;  // steps after which `cache` counts the bytes of all sequences; -1: nothing was counted
+    Bytes cache;
     bool exists = false;
   };
 
   const GenerationCosts& costs_;
   EngineLimits limits_;
-  Bytes prompt_cache_;  // keys and values of a prompt
+  Bytes prompt_cache_, states_;  // keys and values of a prompt, and states of a sequence
+  bool has_calls_ = false;
+  double in_flight_ = 0;  // tokens of unfinished answers
   std::vector<PlannedAnswer> answers_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first
@@ -128,7 +132,6 @@ class EngineClock {
   bool open_ = true;
 
   std::size_t admitted() const { return running_.size() + prefilling_.size() + away_.size(); }
-  double tokens_in_flight() const;
   double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
   double to_next_call(const Sequence&) const;
   Bytes own_cache(const Sequence&, double ahead) const;
@@ -144,6 +147,7 @@ class EngineClock {
   void take_back();
   void admit();
   double next_steps() const;
+  bool exceeds_room();
   void preempt_until_it_fits();
   void plan_part();
   void call_tool(Sequence&);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "models/reading/nearest.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr double kMostStaleness = 16, kMostWaitVariation = 10;
+constexpr double kMostStaleness = 16, kMostWaitVariation = 10, kMostLengthVariation = 10;
 constexpr int kMostCalls = 1000, kMostDraftTokens = 64;
 
 }  // namespace
@@ -19,6 +21,46 @@ std::vector<std::vector<Seconds>> ToolChoice::draw(std::size_t answers, std::uin
   std::vector<std::vector<Seconds>> all(answers);
   for (std::size_t i = 0; i < waits.size(); ++i) all[i / calls_per_answer].push_back(Seconds{waits[i]});
   return all;
+}
+
+AnswerLengths read_answer_lengths(Fields& section, const std::string& path) {
+  AnswerLengths lengths;
+  Fields fields(
+      section.required_child(
+          {"answer_tokens",
+           "Tokens of the generated answers: {mean, variation, most} of a lognormal distribution that is cut at most, "
+           "for example {mean: 1200, variation: 0.5, most: 2048}, or a list, {values: [300, 800], most: 2048}."}),
+      path + ".answer_tokens");
+  lengths.most = fields.integer_within<std::int64_t>(
+      {"most", "Largest number of tokens of an answer, at which the engine stops, for example 2048."}, 1,
+      kMostLoopTokens);
+  if (const std::vector<Node>* values =
+          fields.list({"values",
+                       "Lengths of answers in tokens, from which those of a step are drawn, for example [300, 800, "
+                       "2000]. Default: lengths are lognormal."})) {
+    for (const char* key : {"mean", "variation"}) fields.require_condition(key, false, "without values");
+    for (const Node& value : *values)
+      lengths.values.push_back(
+          static_cast<double>(whole_number(value, path + ".answer_tokens.values", 1, kMostLoopTokens)));
+    lengths.mean =
+        std::accumulate(lengths.values.begin(), lengths.values.end(), 0.0) / static_cast<double>(lengths.values.size());
+  } else {
+    lengths.mean = fields.number(
+        {"mean", "Mean number of tokens of an answer, after long answers are cut, for example 1200.", "without values"},
+        1, static_cast<double>(lengths.most));
+    lengths.variation = fields.number({"variation",
+                                       "Standard deviation of the lengths over their mean, before the cut, for example "
+                                       "0.5; 0: all answers are alike."},
+                                      0, kMostLengthVariation, 0.3);
+    if (lengths.variation > 0 && lengths.mean > 0.999 * static_cast<double>(lengths.most))
+      fields.refuse("mean", fmt::format("{} is the mean after the cut at {}, which leaves no room for shorter answers; "
+                                        "expected at most {:.0f}, or variation: 0",
+                                        lengths.mean, lengths.most, 0.999 * static_cast<double>(lengths.most)));
+  }
+  fields.finish();
+  lengths.seed = static_cast<std::uint64_t>(section.integer_within<std::int64_t>(
+      {"seed", "Seed of the random lengths of answers, for example 2."}, 0, std::int64_t{1} << 40, 1));
+  return lengths;
 }
 
 LoopAlgorithm read_algorithm(Fields& section) {

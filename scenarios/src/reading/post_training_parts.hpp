@@ -62,6 +62,8 @@ struct LoopAlgorithm {
   std::optional<LoopModel> frozen;
 };
 
+/// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`, and `seed`. `path`: that of the section.
+AnswerLengths read_answer_lengths(Fields& section, const std::string& path);
 /// Reads `algorithm`, `reference` and `teacher`, and refuses keys that the algorithm does not have.
 LoopAlgorithm read_algorithm(Fields& section);
 /// Reads `staleness`, `order`, `partial_rollouts` and `training_parts`. Throws UserError if one is there without

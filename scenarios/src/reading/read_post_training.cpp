@@ -12,48 +12,6 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kTokenUnit = 64;  ///< sequences of packs have a multiple of this number of tokens
-constexpr double kMostLengthVariation = 10;
-
-/// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`. `path`: that of the section.
-AnswerLengths read_answer_lengths(Fields& section, const std::string& path) {
-  AnswerLengths lengths;
-  Fields fields(
-      section.required_child(
-          {"answer_tokens",
-           "Tokens of the generated answers: {mean, variation, most} of a lognormal distribution that is cut at most, "
-           "for example {mean: 1200, variation: 0.5, most: 2048}, or a list, {values: [300, 800], most: 2048}."}),
-      path + ".answer_tokens");
-  lengths.most = fields.integer_within<std::int64_t>(
-      {"most", "Largest number of tokens of an answer, at which the engine stops, for example 2048."}, 1,
-      kMostLoopTokens);
-  if (const std::vector<Node>* values =
-          fields.list({"values",
-                       "Lengths of answers in tokens, from which those of a step are drawn, for example [300, 800, "
-                       "2000]. Default: lengths are lognormal."})) {
-    for (const char* key : {"mean", "variation"}) fields.require_condition(key, false, "without values");
-    for (const Node& value : *values)
-      lengths.values.push_back(
-          static_cast<double>(whole_number(value, path + ".answer_tokens.values", 1, kMostLoopTokens)));
-    lengths.mean =
-        std::accumulate(lengths.values.begin(), lengths.values.end(), 0.0) / static_cast<double>(lengths.values.size());
-  } else {
-    lengths.mean = fields.number(
-        {"mean", "Mean number of tokens of an answer, after long answers are cut, for example 1200.", "without values"},
-        1, static_cast<double>(lengths.most));
-    lengths.variation = fields.number({"variation",
-                                       "Standard deviation of the lengths over their mean, before the cut, for example "
-                                       "0.5; 0: all answers are alike."},
-                                      0, kMostLengthVariation, 0.3);
-    if (lengths.variation > 0 && lengths.mean > 0.999 * static_cast<double>(lengths.most))
-      fields.refuse("mean", fmt::format("{} is the mean after the cut at {}, which leaves no room for shorter answers; "
-                                        "expected at most {:.0f}, or variation: 0",
-                                        lengths.mean, lengths.most, 0.999 * static_cast<double>(lengths.most)));
-  }
-  fields.finish();
-  lengths.seed = static_cast<std::uint64_t>(section.integer_within<std::int64_t>(
-      {"seed", "Seed of the random lengths of answers, for example 2."}, 0, std::int64_t{1} << 40, 1));
-  return lengths;
-}
 
 /// Reads the engines.
 void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& catalog) {
@@ -174,6 +132,15 @@ void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   nodes->scalar = fmt::format("{}", rest - choice.nodes);
 }
 
+/// Names the longest prompts that leave room for the longest answer, or else for an answer of one token. `most`: tokens of
+/// both.
+std::string nearest_prompt(const PostTrainingChoice& choice, double most) {
+  const auto answer = static_cast<double>(choice.lengths.most);
+  if (most - answer >= 1) return fmt::format("nearest: {:.0f}, before answers of up to {:.0f}", most - answer, answer);
+  if (most >= 2) return fmt::format("nearest: {:.0f}, with post_training.answer_tokens.most: 1", most - 1);
+  return "expected fewer tokens of results of tools";
+}
+
 /// Rewrites the plan for packs of samples, or checks that padded samples are long enough.
 void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   const bool packs = section.boolean(
@@ -185,6 +152,12 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   const std::int64_t seq_length = whole_number(*length, "plan.seq_length", 1, kMostLoopTokens);
   const double results = choice.tools.calls * choice.tools.tokens;
   const double longest = choice.prompt_tokens + results + static_cast<double>(choice.lengths.most);
+  if (choice.prompt_tokens + results >= static_cast<double>(seq_length))
+    fail(section.place_of("prompt_tokens"),
+         fmt::format("post_training.prompt_tokens: prompts of {} tokens{} alone are longer than the {} of "
+                     "plan.seq_length, with one token of an answer; {}",
+                     choice.prompt_tokens, results > 0 ? fmt::format(" with {} of results of tools", results) : "",
+                     seq_length, nearest_prompt(choice, static_cast<double>(seq_length) - results)));
   if (longest > static_cast<double>(seq_length))
     fail(length->place, fmt::format("plan.seq_length: {}, but a prompt of {} and an answer of {} tokens{} are {}; "
                                     "expected at least that, or post_training.answer_tokens.most: {:.0f}",
@@ -361,6 +334,12 @@ std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const 
   return choice;
 }
 
+bool divides_nodes(int engine_gpus, const ClusterSpec& generators) {
+  const int gpus = generators.gpus(), node = generators.node.gpus;
+  return engine_gpus <= gpus && gpus % engine_gpus == 0 &&
+         (engine_gpus <= node ? node % engine_gpus == 0 : engine_gpus % node == 0);
+}
+
 void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   if (!choice.algorithm.has_rollouts) return;
   if (!training.others.empty())
@@ -370,11 +349,10 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
   const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.gpus();
   const bool by_experts = choice.layout.expert > 1;
-  const bool fits = tensor <= gpus && gpus % tensor == 0 && (tensor <= node ? node % tensor == 0 : tensor % node == 0);
-  if (!fits) {
+  if (!divides_nodes(tensor, choice.generators)) {
     int nearest_fit = 1;
     for (int t = 1; t <= std::min(gpus, tensor); ++t)
-      if (gpus % t == 0 && (t <= node ? node % t == 0 : t % node == 0)) nearest_fit = t;
+      if (divides_nodes(t, choice.generators)) nearest_fit = t;
     fail(by_experts ? choice.expert_place : choice.tensor_place,
          fmt::format("{}.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}", choice.engine_key,
                      by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
@@ -427,7 +405,8 @@ void require_positions(const PostTrainingChoice& choice, const NetworkEntry& mod
                    choice.section_key, choice.lengths.most, before,
                    choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
                    before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
-                                           : std::string("expected a shorter prompt_tokens")));
+                                           : "prompts alone are longer; prompt_tokens: " +
+                                                 nearest_prompt(choice, positions - (before - choice.prompt_tokens))));
 }
 
 }  // namespace trainyard

@@ -89,6 +89,9 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
 /// with the place.
 std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const Catalog&);
 
+/// Returns true if engines of this number of GPUs fill the nodes: a node has several engines, or an engine has nodes.
+bool divides_nodes(int engine_gpus, const ClusterSpec& generators);
+
 /// Adds the machine of the engines, and checks that they fit on it. `training`: cluster of the training half, before
 /// the software changes its rates. Throws UserError with the place.
 void place_engines(PostTrainingChoice&, const ClusterSpec& training);

@@ -263,7 +263,21 @@ std::string what_if_in_words(const std::string& resource_class, double factor) {
   if (resource_class == kMemory) return fmt::format("{}x GPU memory bandwidth", factor);
   for (const LinkKind kind : all_link_kinds())
     if (resource_class == name_of(kind)) return fmt::format("{}x {}", factor, words_of(kind).upgraded);
+  if (resource_class == kFirstStaleness) return "a " + kFirstStaleness;
+  for (const std::string& change : {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreNodes, kStaleness})
+    if (resource_class == change) return fmt::format("{}x {}", factor, change);
   return fmt::format("{}x {} rate", factor, resource_class);
+}
+
+std::string limit_in_words(const std::string& resource_class) {
+  if (resource_class == kStaleness || resource_class == kFirstStaleness) return "the bound on staleness";
+  if (resource_class == kMoreGeneratingNodes || resource_class == kMoreTrainingNodes)
+    return "the number of " + resource_class;
+  if (resource_class == kCompute) return "GPU FLOP/s";
+  if (resource_class == kMemory) return "GPU memory bandwidth";
+  if (resource_class == kLatency) return "network latency";
+  if (resource_class == kFramework) return "software overheads";
+  return resource_class;
 }
 
 }  // namespace trainyard

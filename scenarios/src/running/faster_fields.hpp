@@ -14,6 +14,10 @@ std::vector<std::string> resource_classes(const Scenario&);
 /// Memory capacity of the GPUs. No time depends on it, but `faster` knows its fields.
 inline const std::string kMemoryCapacity = "memory capacity";
 
+/// Changes of a post-training loop besides faster resources.
+inline const std::string kMoreGeneratingNodes = "nodes that generate", kMoreTrainingNodes = "nodes that train",
+                         kMoreNodes = "nodes", kStaleness = "staleness", kFirstStaleness = "staleness of 1";
+
 /// Returns the fields that make a resource `factor` times faster, with their values as --set takes them: rates are
 /// multiplied by the factor, times are divided by it. Values that derive from a field change with it. Empty if the
 /// scenario has no such resource.
@@ -24,5 +28,8 @@ std::vector<std::string> as_sets(const Overrides&);
 
 /// Describes the change: "2x GPU FLOP/s", "1/2 of the network latency".
 std::string what_if_in_words(const std::string& resource_class, double factor);
+/// Names what limits a step in which the change of this class saves most: "GPU memory bandwidth", "the bound on
+/// staleness".
+std::string limit_in_words(const std::string& resource_class);
 
 }  // namespace trainyard

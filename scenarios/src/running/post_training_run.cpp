@@ -25,18 +25,25 @@ void replace_model(Node& document, const LoopModel& other) {
   if (other.model.kind != Node::Kind::null) set_field(document, "model", other.model);
 }
 
+/// Adds a phase of the GPUs of `run`, which allocate `peak` in it.
+void add_phase(const char* phase, const Result& run, Bytes peak, PostTrainingResult& r) {
+  r.phases.push_back({phase, peak + run.memory.needed - run.memory.peak, run.memory.usable});
+}
+
 double states_of(const Result::Memory& m) { return m.parameters.value + m.gradients.value + m.optimizer.value; }
 
 /// Adds the critic: its optimizer steps, its forward pass over all samples, and its memory. On GPUs of its own it works
 /// beside the policy: values beside log-probabilities, which both must have before training begins, and then training.
-void add_critic(const Scenario& s, const Result& training, PostTrainingResult& r,
+/// On the policy's GPUs its states stay while the policy trains, as in verl without offload. `resident`: bytes that the
+/// policy keeps on them during passes.
+void add_critic(const Scenario& s, const Result& training, Bytes resident, PostTrainingResult& r,
                 const std::function<Result(const Scenario&)>& simulate_step) {
   const PostTrainingChoice& choice = *s.post_training;
   const bool apart = choice.critic_nodes() > 0;
   const Scenario scenario = critic_scenario(s, apart);
   const Result critic = simulate_step(scenario);
-  const double updates = critic.step_time.value * r.optimizer_steps,
-               values = simulate_step(log_probability_scenario(s, &*choice.critic)).step_time.value;
+  const Result pass = simulate_step(log_probability_scenario(s, &*choice.critic));
+  const double updates = critic.step_time.value * r.optimizer_steps, values = pass.step_time.value;
   r.critic.value = updates + values;
   r.critic_states.value = states_of(critic.memory);
   if (apart) {
@@ -46,6 +53,8 @@ void add_critic(const Scenario& s, const Result& training, PostTrainingResult& r
     r.hidden_critic.value = r.critic.value - (r.training.value + r.log_probabilities.value - policy);
     r.critic_gpus = scenario.ranks();
     r.critic_peak = critic.memory.peak;
+    add_phase("values", pass, pass.memory.peak + critic.memory.optimizer, r);
+    add_phase("critic", critic, r.critic_peak, r);
     r.freed_states.value = states_of(simulate_step(critic_scenario(s, false)).memory);
     return;
   }
@@ -53,6 +62,8 @@ void add_critic(const Scenario& s, const Result& training, PostTrainingResult& r
   r.log_probabilities.value += values;
   r.critic_peak.value = std::max(training.memory.peak.value + states_of(critic.memory),
                                  critic.memory.peak.value + states_of(training.memory));
+  add_phase("values", pass, pass.memory.peak + resident, r);
+  add_phase("training of policy and critic", training, r.critic_peak, r);
 }
 
 /// Adds the reference or teacher of an algorithm without rollouts. Under adapters, the frozen network is the reference.
@@ -68,6 +79,7 @@ void add_frozen_model(const Scenario& s, const Result& training, PostTrainingRes
   r.reference_peak.value = std::max(
       training.memory.peak.value + r.reference_weights.value,
       pass.memory.peak.value + states_of(training.memory) - (shares_network ? pass.memory.parameters.value : 0));
+  add_phase(algorithm.name == "dpo" ? "reference" : "teacher", training, r.reference_peak, r);
 }
 
 /// Gives the training half in `document` to the nodes of the critic, with as many replicas as fit.
@@ -78,6 +90,15 @@ void move_to_critic_nodes(Node& document, int nodes) {
 }
 
 }  // namespace
+
+std::string too_large_words(const Result& result) {
+  if (!result.plan_fits()) return "the plan does not fit in the memory of the GPUs that train";
+  for (const PostTrainingResult::PhaseMemory& phase : result.post_training->phases)
+    if (!phase.fits())
+      return fmt::format("{}: {} of {} a GPU are needed, which does not fit", phase.phase, show(phase.needed),
+                         show(phase.usable));
+  return "";
+}
 
 Scenario critic_scenario(const Scenario& s, bool on_own_nodes) {
   const PostTrainingChoice& choice = *s.post_training;
@@ -188,16 +209,24 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   const Seconds update = controller.update_time(padded), pass = controller.pass_time(padded, sharing_ranks);
   r.controller = update + pass * choice.log_probability_passes;
   r.training += update;
+  // The optimizer states of colocated training are in host memory until its first update, others stay on the GPU.
+  const Bytes resident = choice.has_own_nodes ? training.memory.optimizer : Bytes{};
   if (choice.log_probability_passes > 0) {
     const Result forward = simulate_step(log_probability_scenario(s));
     r.log_probabilities =
         choice.log_probability_passes * (forward.step_time + forward.breakdown.compute * (loads.passes - 1) + pass);
+    const bool has_reference = choice.log_probability_passes > 1;
+    add_phase(has_reference ? "log-probabilities of policy and reference" : "log-probabilities", forward,
+              forward.memory.peak + resident, r);
+    if (has_reference && !s.model.options.adapters.has_rank()) r.reference_weights = forward.memory.parameters;
   }
   if (choice.reward) {
-    r.reward = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time;
+    const Result reward = simulate_step(log_probability_scenario(s, &*choice.reward));
+    r.reward = reward.step_time;
+    add_phase("reward", reward, reward.memory.peak + resident, r);
     r.log_probabilities.value += r.reward.value;
   }
-  if (choice.critic) add_critic(s, training, r, simulate_step);
+  if (choice.critic) add_critic(s, training, resident, r, simulate_step);
   close_loop(choice, s.model.entry, r);
   return r;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <string>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -11,6 +12,9 @@ namespace trainyard {
 /// UserError with the place.
 PostTrainingResult post_training_result(const Scenario&, const Result& training,
                                         const std::function<Result(const Scenario&)>& simulate_step);
+
+/// Returns which model of a loop is too large for the GPUs that train, for a result that does not fit.
+std::string too_large_words(const Result&);
 
 /// Returns the scenario of the forward passes that compute log-probabilities: the training half in mode inference, over
 /// all samples of a step. It leaves out ZeRO: the ranks that share a model keep its parameters and gather none.

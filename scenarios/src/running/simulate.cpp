@@ -88,6 +88,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (s.post_training)
     r.post_training = post_training_result(
         s, r, [](const Scenario& other) { return simulate_here(other, {.critical_path = false}); });
+  if (r.post_training) r.fits = r.fits && r.post_training->phases_fit();
   if (s.generation) r.generation = generation_result(*s.generation, s.model.entry);
   r.wall_s.value = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;

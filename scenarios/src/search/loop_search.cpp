@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "scenarios/src/reading/read_post_training.hpp"
+#include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
@@ -16,6 +17,7 @@
 namespace trainyard {
 namespace {
 
+constexpr const char* kDefaultFabric = "nonblocking";
 constexpr int kSplitParts = 8, kMostNodesFactor = 4;
 
 /// A placement that has not been simulated.
@@ -51,6 +53,14 @@ std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& n
   return all;
 }
 
+/// Returns true if neither the scenario nor the type of node says what joins several nodes. `node` empty: the scenario's.
+bool needs_fabric(const Scenario& s, const std::string& node) {
+  if (s.document.find("cluster")->find("fabric")) return false;
+  if (node.empty()) return s.cluster.node.fabric.empty();
+  const Catalog catalog;
+  return !catalog.resolve("node", Node::scalar_node(node)).find("fabric");
+}
+
 /// Returns the changes that turn the scenario into this placement.
 Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
   const PostTrainingChoice& choice = *s.post_training;
@@ -60,6 +70,7 @@ Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
                      placement.generation_nodes > 0 ? fmt::format("{}", placement.generation_nodes) : "null"},
                     {"post_training.schedule", placement.schedule}};
   if (!placement.node.empty()) changes.emplace_back("cluster.node", placement.node);
+  if (placement.nodes > 1 && needs_fabric(s, placement.node)) changes.emplace_back("cluster.fabric", kDefaultFabric);
   if (!asynchronous)
     for (const char* key : {"staleness", "order", "partial_rollouts", "training_parts"})
       changes.emplace_back(std::string("post_training.") + key, "null");
@@ -82,7 +93,7 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     changed.failures.find_best = false;
     const Result result = simulate_here(changed, {.critical_path = false});
     if (!result.fits) {
-      row.error = "the plan does not fit in the memory of the GPUs that train";
+      row.error = too_large_words(result);
       return row;
     }
     const PostTrainingResult& r = *result.post_training;
@@ -288,6 +299,9 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
     }
   }
   sort_loops(answer.rows);
+  for (const LoopRow& row : answer.rows)
+    if (std::ranges::find(row.changes, "cluster.fabric", &Overrides::value_type::first) != row.changes.end())
+      answer.assumed_fabric = kDefaultFabric;
   answer.impossible = static_cast<int>(
       std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
   return answer;
@@ -304,6 +318,9 @@ JsonFields<LoopAnswer> loop_answer_fields() {
           "probability with which a loop that meets the question has these samples; 0.5: the predicted loop has them")
       .value("has_failures", "", &A::has_failures,
              "whether the scenario has failures or checkpoints, which the samples count")
+      .value("assumed_fabric", "", &A::assumed_fabric,
+             "network that joins several nodes, if neither the scenario nor the type of node states one; empty: one is "
+             "stated")
       .value("impossible", "", &A::impossible, "number of placements that the plan or the engines refuse")
       .list("rows", &A::rows, loop_row_fields(),
             "placements: those that meet the question first, then the least rent or the fewest GPUs")

@@ -46,6 +46,7 @@ struct LoopAnswer {
   std::string scenario, currency;  ///< `currency` empty: there are no prices
   double wanted = 0;               ///< samples per second; 0: none are asked for
   double confidence = 0.5;         ///< the question's
+  std::string assumed_fabric;      ///< network of several nodes that nothing states; empty: one is stated
   bool has_failures = false;       ///< the scenario has failures or checkpoints
   /// All simulated placements. Possible ones come before impossible ones, and those that meet the question before the
   /// others. They are then sorted by rent (without prices: by number of GPUs) and by step time.

@@ -7,12 +7,14 @@
 
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/path_resources.hpp"
+#include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/fitting.hpp"
+#include "scenarios/src/studies/loop_what_ifs.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
@@ -30,8 +32,12 @@ Scenario with_split(const Scenario& s, int nodes) {
 /// that do not suit the plan or the engines.
 std::vector<int> split_candidates(const Scenario& s) {
   const int most = s.post_training->machine_nodes - s.post_training->critic_nodes() - 1;
+  const int node_gpus = s.post_training->generators.node.gpus, replica = s.ranks() / s.plan.mesh.data;
+  const bool fills_nodes = s.plan.mesh.widths.empty() && !s.document.find("plan")->find("idle_devices");
   std::vector<int> candidates;
   for (int nodes = 1; nodes <= most; ++nodes) {
+    // Without devices that are idle, whole replicas of the policy fill the nodes that train.
+    if (most > kMostSplits && fills_nodes && (most + 1 - nodes) * node_gpus % replica != 0) continue;
     try {
       if (most > kMostSplits) with_split(s, nodes);
       candidates.push_back(nodes);
@@ -48,9 +54,14 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTraini
                           .generation_gpus = nodes * gpus,
                           .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
   try {
-    const PostTrainingResult r = own_loop && nodes == choice.nodes
-                                     ? *own_loop
-                                     : *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
+    PostTrainingResult r;
+    if (own_loop && nodes == choice.nodes) {
+      r = *own_loop;
+    } else {
+      const Result other = simulate_here(with_split(s, nodes), {.critical_path = false});
+      if (!other.fits) split.error = too_large_words(other);
+      r = *other.post_training;
+    }
     split.step_time = r.step_time;
     split.generation = r.generation;
     split.training_half = r.training + r.log_probabilities + r.loop;
@@ -125,9 +136,12 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
   const bool prescribed = !r.step_time_source.empty();
   const bool simulates_again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
-  if (simulates_again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
-  if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
-  if (simulates_again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
+  if (simulates_again && (options.reasons || (options.changes && !r.plan_fits()))) r.capacity = capacity(s);
+  if (options.changes && !r.plan_fits() && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
+  if (simulates_again && options.factor > 0 && !by_packets)
+    a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons)
+                                 : what_if(s, options.factor, simulation);
+  if (r.post_training) r.post_training->bottleneck = loop_bottleneck(a.what_ifs, r.post_training->step_time);
   const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;
   if (options.factor > 0) r.splits = post_training_splits(s, is_plain && r.post_training ? &*r.post_training : nullptr);
   if (options.reasons && r.failures && !r.post_training) {

@@ -10,7 +10,7 @@
 namespace trainyard {
 
 /// Largest number of simulated splits. If more are possible, so many are chosen at equal distances.
-inline constexpr int kMostSplits = 8;
+inline constexpr int kMostSplits = 5;
 
 /// Simulates the loop with other numbers of nodes that generate, each with as many data ranks as its other nodes have
 /// GPUs for. The scenario's own split is among them. Returns the fastest first, splits that are impossible last. Empty:

@@ -18,8 +18,10 @@ function partsOf(breakdown) {
 
 /// A faster resource in the words of the report.
 function faster(w) {
+  if (w.resource === 'staleness of 1') return 'a staleness of 1';
   const less = {latency: 'network latency', framework: 'software overheads', 'measured step': 'measured step'}[w.resource];
-  const more = {compute: 'GPU FLOP/s', memory: 'GPU memory bandwidth'}[w.resource] || w.resource + ' rate';
+  const more = {compute: 'GPU FLOP/s', memory: 'GPU memory bandwidth', staleness: 'staleness', nodes: 'nodes',
+    'nodes that generate': 'nodes that generate', 'nodes that train': 'nodes that train'}[w.resource] || w.resource + ' rate';
   return named(less ? `1/${w.factor} of the ${less}` : `${w.factor} × ${more}`);
 }
 
@@ -76,8 +78,8 @@ function verdict() {
   if (!tried.length) return;
   const saves = ({w, i}) => [faster(w) + ' ', figure(`what_if.${i}.saves_share`, 'share')];
   const [most, next] = tried.filter(({w}) => w.saves_share >= 0.005);
-  of.append(el('p', {}, ...(most ? [`Share of ${loop ? 'the optimizer step of the training half' : 'the step'} that a single faster resource saves: `, ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
-    : ['No single faster resource saves 0.5 % of the step.'])));
+  of.append(el('p', {}, ...(most ? [`Share of ${loop ? 'the step of the loop' : 'the step'} that a single ${loop ? 'change' : 'faster resource'} saves: `, ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
+    : [`No single ${loop ? 'change' : 'faster resource'} saves 0.5 % of the step.`])));
 }
 
 function breakdown() {
@@ -241,9 +243,9 @@ function machine() {
 function whatIf() {
   const all = (answer.what_if || []).slice().sort((a, b) => b.saves_share - a.saves_share);
   if (!all.length) return;
-  const of = section('What if it were faster'), columns = el('div', {class: 'columns'}), left = el('div');
+  const of = section(answer.post_training ? 'What if the loop were changed' : 'What if it were faster'), columns = el('div', {class: 'columns'}), left = el('div');
   of.append(columns);
-  columns.append(left, table([{name: 'made faster'}, {name: 'step', number: true}, {name: 'saves', number: true}],
+  columns.append(left, table([{name: answer.post_training ? 'change' : 'made faster'}, {name: 'step', number: true}, {name: 'saves', number: true}],
     all.map(w => [faster(w), {text: units.seconds(w.step_time_s), sort: w.step_time_s},
       {text: units.share(w.saves_share), sort: w.saves_share}]), true));
   chart(left, 60 + 26 * all.length, 'what faster resources save', {type: 'bar', data: {labels: all.map(faster),

@@ -9,6 +9,9 @@
 namespace trainyard {
 namespace {
 
+// The aims of predictions of rows that constants were not fitted to, and of transfers of weights.
+constexpr ErrorLimits kStepAim{.mean = 0.12, .rank = 0.9, .aim = true}, kTransferAim{.mean = 0.2, .aim = true};
+
 std::string loop_runs_table(const std::vector<LoopRun>& runs) {
   TextTable table{"step",  ">generation", ">training", ">log-prob", ">weights", ">reload",
                   ">loop", ">predicted",  ">measured", ">error",    ">tail",    ">preempted"};
@@ -81,13 +84,13 @@ int validate_post_training(const ValidationRequest& request) {
   const PostTrainingErrors errors = post_training_errors();
   std::vector<JudgedSet> sets{judge_set(errors.in_sample, errors.limits)};
   for (const ErrorSet* left_out : {&errors.model_left_out, &errors.release_left_out}) {
-    JudgedSet& set = sets.emplace_back(JudgedSet{*left_out});
+    JudgedSet& set = sets.emplace_back(judge_set(*left_out, kStepAim));
     set.part = true;
-    set.judges = false;
   }
   const std::vector<JudgedSet> others = sets_of_other_loops();
   sets.insert(sets.end(), others.begin(), others.end());
-  for (const ErrorSet& transfer : errors.transfers) sets.push_back({.errors = transfer, .judges = false});
+  for (const ErrorSet& transfer : errors.transfers) sets.push_back(judge_set(transfer, kTransferAim));
+  for (const ErrorSet& transfer : errors.compared_transfers) sets.push_back(judge_set(transfer, kTransferAim));
   std::string text = fmt::format("steps of post-training loops ({}) against the simulator\n", errors.source);
   if (request.points) text += loop_runs_table(errors.runs) + other_points_table(others);
   text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");

@@ -41,7 +41,10 @@ std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<st
     for (const std::string& name : figures)
       row.push_back(cell(*std::ranges::find(kErrorFigures, name, &ErrorFigure::name), set.errors, in_points));
     const std::string limits = words_of(set.limits, in_points ? "points" : "%");
-    row.push_back(limits.empty() ? none : limits + (holds(set.limits, set.errors) ? ": holds" : ": FAILS"));
+    const bool good = holds(set.limits, set.errors);
+    row.push_back(limits.empty()   ? none
+                  : set.limits.aim ? "aim: " + limits + (good ? ": reached" : ": missed")
+                                   : limits + (good ? ": holds" : ": FAILS"));
   }
   return table.text();
 }

@@ -65,19 +65,21 @@ ErrorSet left_out_by(const std::string& name, const std::vector<LoopRun>& runs, 
   return error_set(name, std::move(points));
 }
 
-/// The measured updates of the weights by one transfer of the catalog.
+/// The measured updates of the weights by one transfer of the catalog: those of its own library, or those that are only
+/// compared.
 struct TransferRows {
-  std::vector<std::string> models;
+  std::vector<std::string> models, methods;
   std::vector<double> policies, gpus, seconds;
 };
 
-TransferRows transfer_rows(const std::string& transfer) {
+TransferRows transfer_rows(const std::string& transfer, bool fitted) {
   TransferRows rows;
   MeasuredTable table(shipped_file("scenarios/measured/tables/rl_weight_sync.csv"),
-                      {"model", "gpus", "transfer", "policy_GB", "update_s"});
+                      {"model", "gpus", "method", "transfer", "fitted", "policy_GB", "update_s"});
   while (table.next()) {
-    if (table.text("transfer") != transfer) continue;
+    if (table.text("transfer") != transfer || (table.text("fitted") == "yes") != fitted) continue;
     rows.models.push_back(table.text("model"));
+    rows.methods.push_back(table.text("method"));
     rows.policies.push_back(table.positive("policy_GB") * 1e9);
     rows.gpus.push_back(table.positive("gpus"));
     rows.seconds.push_back(table.positive("update_s"));
@@ -103,7 +105,7 @@ WeightTransfer refitted_transfer(const TransferRows& rows, WeightTransfer transf
 }
 
 void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
-  const TransferRows rows = transfer_rows(name);
+  const TransferRows rows = transfer_rows(name, true);
   const Catalog catalog;
   const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name)));
   std::vector<MeasuredPoint> in_sample, left_out;
@@ -117,6 +119,18 @@ void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
   }
   sets.push_back(error_set("weights by " + name + ", in sample", std::move(in_sample)));
   sets.push_back(error_set("weights by " + name + ", its model left out", std::move(left_out)));
+}
+
+/// Compares a transfer with updates by verl, to which no constant of it is fitted.
+ErrorSet compared_transfer(const std::string& name) {
+  const TransferRows rows = transfer_rows(name, false);
+  const Catalog catalog;
+  const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name)));
+  std::vector<MeasuredPoint> points;
+  for (std::size_t i = 0; i < rows.models.size(); ++i)
+    points.push_back({rows.models[i] + " by " + rows.methods[i],
+                      transfer.time(Bytes{rows.policies[i]}, static_cast<int>(rows.gpus[i])).value, rows.seconds[i]});
+  return error_set("weights by " + name + " in verl", std::move(points));
 }
 
 }  // namespace
@@ -269,6 +283,8 @@ PostTrainingErrors post_training_errors() {
   errors.release_left_out = left_out_by("its release left out", errors.runs, errors.catalog, &LoopRun::release);
   for (const char* transfer : {"checkpoint-engine-broadcast", "checkpoint-engine-p2p"})
     add_transfer(transfer, errors.transfers);
+  for (const char* transfer : {"verl-nccl", "checkpoint-engine-broadcast"})
+    errors.compared_transfers.push_back(compared_transfer(transfer));
   return errors;
 }
 

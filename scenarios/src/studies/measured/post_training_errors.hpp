@@ -33,6 +33,8 @@ struct PostTrainingErrors {
   ErrorSet in_sample, model_left_out, release_left_out;
   ErrorLimits limits;
   std::string source;
+  /// Transfers of the catalog against updates by verl, to which they are not fitted.
+  std::vector<ErrorSet> compared_transfers;
   std::vector<ErrorSet> transfers;  ///< two sets for each transfer: in sample, and with each model left out
 };
 

@@ -1,0 +1,119 @@
+#include "scenarios/src/studies/loop_what_ifs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "models/hardware/link_fields.hpp"
+#include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/parallel.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kStalenessKey = "post_training.staleness";
+constexpr double kMostLoopStaleness = 16;  ///< the largest that a scenario may have
+
+struct LoopChange {
+  std::string resource;
+  Overrides sets;
+  bool keeps_training = false;  ///< the training half and its passes take the same time
+};
+
+int multiplied(int nodes, double factor) { return std::max(nodes + 1, static_cast<int>(std::lround(nodes * factor))); }
+
+void add_more_nodes(const Scenario& s, double factor, std::vector<LoopChange>& changes) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const int nodes = s.document.find("cluster")->find("nodes") ? choice.machine_nodes : 1;
+  if (nodes == 0) return;  // nodes of several types have no number that could grow
+  const int generating = choice.has_own_nodes ? choice.nodes : 0;
+  const int training = nodes - choice.critic_nodes() - generating;
+  const auto cluster = [nodes](int before, int after) {
+    return std::pair<std::string, std::string>{"cluster.nodes", fmt::format("{}", nodes + after - before)};
+  };
+  if (choice.has_own_nodes) {
+    const int more = multiplied(generating, factor);
+    changes.push_back({kMoreGeneratingNodes,
+                       {cluster(generating, more), {"post_training.generation.nodes", fmt::format("{}", more)}},
+                       true});
+  }
+  LoopChange more_training{choice.has_own_nodes ? kMoreTrainingNodes : kMoreNodes,
+                           {cluster(training, multiplied(training, factor))}};
+  if (!s.document.find("cluster")->find("fabric") && s.cluster.node.fabric.empty())
+    more_training.sets.emplace_back("cluster.fabric", "nonblocking");
+  changes.push_back(std::move(more_training));
+}
+
+std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all) {
+  const PostTrainingChoice& choice = *s.post_training;
+  Scenario machine = s;  // with the nodes of all halves, between which links may be
+  if (choice.machine_nodes > 0) machine.cluster.nodes = choice.machine_nodes;
+  std::vector<LoopChange> changes;
+  std::vector<std::string> left_out;
+  if (!s.plan.offload.copies())  // only plans that copy to hosts and drives wait for their links
+    left_out = {name_of(LinkKind::pcie), name_of(LinkKind::socket), name_of(LinkKind::host_memory)};
+  if (!all) left_out.insert(left_out.end(), {"latency", "framework"});
+  for (const std::string& resource : resource_classes(machine))
+    if (std::ranges::find(left_out, resource) == left_out.end())
+      changes.push_back({resource, faster(machine, resource, factor)});
+  add_more_nodes(s, factor, changes);
+  if (choice.asynchrony && choice.asynchrony->staleness < kMostLoopStaleness) {
+    const double now = choice.asynchrony->staleness, more = std::min(kMostLoopStaleness, now > 0 ? now * factor : 1);
+    changes.push_back({now > 0 ? kStaleness : kFirstStaleness, {{kStalenessKey, fmt::format("{}", more)}}, true});
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::vector<WhatIf> loop_what_ifs(const Scenario& s, const PostTrainingResult& loop, double factor,
+                                  const SimulateOptions& base, bool all) {
+  const std::vector<LoopChange> changes = loop_changes(s, factor, all);
+  const SimulateOptions options{.critical_path = false,
+                                .kernels_as_with_path = base.critical_path || base.kernels_as_with_path,
+                                .transport = base.transport,
+                                .folding = base.folding};
+  ProgressLine progress;
+  std::size_t ended = 0;
+  progress.show(fmt::format("0 of {} what-ifs", changes.size()));
+  const auto changed_step = [&](std::size_t i) {
+    try {
+      const Scenario changed = read_again(s, changes[i].sets);
+      const PostTrainingChoice& choice = *changed.post_training;
+      if (changes[i].keeps_training && choice.algorithm.has_rollouts)
+        return step_with_engines(choice, changed.model.entry, loop, choice.engines());
+      return simulate_here(changed, options).post_training->step_time;
+    } catch (const UserError&) {
+      return Seconds{};
+    }
+  };
+  const std::vector<Seconds> steps = all_in_parallel(
+      changes.size(), processors(), changed_step,
+      [&](std::size_t, Seconds) { progress.show(fmt::format("{} of {} what-ifs", ++ended, changes.size())); });
+  std::vector<WhatIf> table;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (steps[i] == Seconds{}) continue;
+    WhatIf& row = table.emplace_back();
+    row.resource_class = changes[i].resource;
+    row.factor = factor;
+    row.step_time = steps[i];
+    row.sets = as_sets(changes[i].sets);
+  }
+  return table;
+}
+
+std::string loop_bottleneck(const std::vector<WhatIf>& what_ifs, Seconds step) {
+  constexpr double worth_naming = 0.005;  // share of the step
+  const WhatIf* best = nullptr;
+  for (const WhatIf& w : what_ifs)
+    if (w.resource_class != kMoreNodes && w.saves(step) >= worth_naming && (!best || w.step_time < best->step_time))
+      best = &w;
+  return best ? best->resource_class : "";
+}
+
+}  // namespace trainyard

@@ -1,0 +1,22 @@
+#pragma once
+#include <vector>
+
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate_options.hpp"
+
+namespace trainyard {
+
+/// Simulates the loop again with one change at a time, as `run --set` does: each resource class of `what_if` `factor`
+/// times faster (links of hosts only if the plan copies to them), as many times the nodes of each half (colocated: all nodes), and as many times the staleness that an
+/// asynchronous loop may have. Changes that the scenario refuses are left out. `loop`: the scenario's own loop. Times
+/// are those of a step of the loop. `all` false: latencies and software overheads are left out. Uses only transport and
+/// folding of the options.
+std::vector<WhatIf> loop_what_ifs(const Scenario&, const PostTrainingResult& loop, double factor,
+                                  const SimulateOptions&, bool all);
+
+/// Returns the resource class whose change saves most of the step, without additional nodes of colocated halves. Empty: no
+/// change is worth naming.
+std::string loop_bottleneck(const std::vector<WhatIf>&, Seconds step);
+
+}  // namespace trainyard
