@@ -40,9 +40,9 @@ inline constexpr Interest kSums{.level = Level::none, .transfers = false, .stret
 
 /// The launch of an operation by a host that may be late.
 struct HostLaunch {
-  Seconds wait;    ///< how much longer the work takes because its host launches it late; 0: it does not
-  Seconds since;   ///< time since which the host has launched operations without a pause
-  OpId cause = 0;  ///< the operation for whose end the host waited before; 0: none
+  Seconds wait;       ///< how much longer the work takes because its host launches it late; 0: it does not
+  Seconds since;      ///< time since which the host has launched operations without a pause
+  OpId cause = 0;     ///< the operation for whose end the host waited before; 0: none
   Seconds tail = {};  ///< time at the end of the work for which the host has launched all that is executed
 };
 

@@ -84,7 +84,7 @@ class PathSums : public Observer, private RoundSums {
     /// Seconds between the host's last pause and the start of the last operation, if the host launches that late: the
     /// sums are then those of the pause. −1: the operation is in time.
     double launched_for = -1;
-    double tail = 0;  ///< seconds at the end of that operation for which its host has launched all
+    double tail = 0;          ///< seconds at the end of that operation for which its host has launched all
     double ended = HUGE_VAL;  // s
     PathShares::Sums sums{};  // few names are known: the first sums share cache lines with the rest
   };

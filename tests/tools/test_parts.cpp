@@ -402,7 +402,8 @@ TEST_CASE("the critical path of joined kernels has the resources of the path of 
   // for the first kernel of a pass that follows a message.
   const Scenario s = read_scenario_text(
       "cluster: {nodes: [{count: 1, node: dgx-b200}, {count: 1, node: dgx-h100}], fabric: nonblocking}\n"
-      "model: llama-3-8b\nsoftware: megatron-core\nplan: {strategy: megatron, global_batch_size: 512, micro_batch_size: "
+      "model: llama-3-8b\nsoftware: megatron-core\nplan: {strategy: megatron, global_batch_size: 512, "
+      "micro_batch_size: "
       "1, "
       "seq_length: 4096, precision: bf16, pipeline_parallel: 8, data_parallel: {size: 2, zero_stage: 1}}\n",
       "joined.yaml");

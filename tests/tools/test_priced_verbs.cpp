@@ -48,7 +48,8 @@ TEST_CASE("plan, explain and compare with prices have the energy and the costs t
   CHECK_THAT(shell.trainyard("plan s.yaml --brief --work 2M").out, !Contains("costs"));
   const test::TopoAnswer compared = shell.trainyard("compare best.yaml best.yaml --prices p.yml");
   CHECK(compared.err.empty());
-  CHECK_THAT(compared.out, Contains("cost of a million tokens") && Contains("tokens per joule") && Contains("purchase"));
+  CHECK_THAT(compared.out,
+             Contains("cost of a million tokens") && Contains("tokens per joule") && Contains("purchase"));
   const test::TopoAnswer explained = shell.trainyard("explain best.yaml --prices p.yml");
   CHECK(explained.err.empty());
   CHECK_THAT(explained.out, Contains("USD a million tokens"));
