@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
