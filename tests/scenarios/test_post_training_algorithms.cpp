@@ -163,7 +163,7 @@ TEST_CASE("a loop fits only if each of its models fits on the GPUs that train, i
   CHECK_FALSE(apart.fits);
   CHECK_FALSE(phase(apart, "critic").fits());
 
-  // Where training has its own GPUs, the optimizer's states stay there during passes.
+  // The optimizer's states stay during passes if training has its own GPUs.
   const Result split = simulated({{"cluster.nodes", "3"}, {"post_training.generation.nodes", "1"}});
   CHECK(phase(split, passes).needed.value >= phase(plain, passes).needed.value + split.memory.optimizer.value - 1e6);
 }

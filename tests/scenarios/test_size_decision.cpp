@@ -112,7 +112,7 @@ std::string decided_cluster(const SizeAnswer& answer) {
 TEST_CASE("all parts of an answer of size are about one decision, and each of its thresholds holds on both sides",
           "[size]") {
   VariedQuestion question;
-  const int cost = GENERATE(0, 1, 2);  // of a rent, a purchase, or owning for years
+  const int cost = GENERATE(0, 1, 2);  // a rent, a purchase, or the cost of owning for years
   question.purchase = cost > 0;
   question.by_total = cost == 2;
   question.h100_spot = GENERATE(true, false);

@@ -21,7 +21,8 @@ constexpr int kMostTerms = 12;
 constexpr double kHoursOfTimedDay = 24;
 /// Values beyond these shares of the present one are no prices, times or limits that a question may have.
 constexpr double kLeastShare = 0.02, kMostShare = 50;
-constexpr double kMostPercent = 100, kLeastYears = 0.1, kMostYears = 50;  ///< what a price file may state
+// A price file may state shares up to this many per cent, and depreciation within these years.
+constexpr double kMostPercent = 100, kLeastYears = 0.1, kMostYears = 50;
 /// Two costs that differ less than this share are equal: any change of a price decides between them.
 constexpr double kTie = 1e-9;
 

@@ -8,10 +8,10 @@
 namespace trainyard {
 
 /// Simulates the loop again with one change at a time, as `run --set` does: each resource class of `what_if` `factor`
-/// times faster (links of hosts only if the plan copies to them), as many times the nodes of each half (colocated: all nodes), and as many times the staleness that an
-/// asynchronous loop may have. Changes that the scenario refuses are left out. `loop`: the scenario's own loop. Times
-/// are those of a step of the loop. `all` false: latencies and software overheads are left out. Uses only transport and
-/// folding of the options.
+/// times faster (links of hosts only if the plan copies to them), as many times the nodes of each half (colocated: all
+/// nodes), and as many times the staleness that an asynchronous loop may have. Changes that the scenario refuses are
+/// left out. `loop`: the scenario's own loop. Times are those of a step of the loop. `all` false: latencies and software
+/// overheads are left out. Uses only transport and folding of the options.
 std::vector<WhatIf> loop_what_ifs(const Scenario&, const PostTrainingResult& loop, double factor,
                                   const SimulateOptions&, bool all);
 

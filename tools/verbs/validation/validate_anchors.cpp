@@ -51,8 +51,7 @@ AnchoredFamily anchor_by_first_steps(const std::string& name, std::vector<Anchor
     if (step.family == name) left_out[step.row] = std::abs(std::expm1(step.left_out));
   double count = 0;
   for (const AnchorStep& step : anchor.judged) {
-    const DoubtBasis basis(step.profile, anchor.basis);
-    const StepRange range = basis.model.range(basis.model.doubt(basis.profile, basis.experience), kLikely);
+    const StepRange range = DoubtBasis(step.profile, anchor.basis).range();
     const double ratio = step.measured / step.after;
     family.inside += (ratio >= range.low && ratio <= range.high ? 1.0 : 0.0) / static_cast<double>(family.judged);
     if (const auto found = left_out.find(step.id); found != left_out.end()) family.left_out += found->second, ++count;

@@ -159,7 +159,7 @@ std::string stack_of_machine(const std::vector<AnchorStep>& steps, const std::ve
   std::ranges::for_each(judged, check);
   if (!steps.empty() && machine.software.name == "plain")
     throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
-  return traits_of(machine)[static_cast<std::size_t>(StepTrait::stack)];
+  return trait_of(traits_of(machine), StepTrait::stack);
 }
 
 void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
@@ -207,11 +207,10 @@ SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
   double squares = kStepsOfExperience * experience * experience;
   for (const AnchorStep& step : steps) {
     const StepProfile& profile = step.profile;
-    const auto trait = [&profile](StepTrait t) { return profile.traits[static_cast<std::size_t>(t)]; };
-    basis.stack = trait(StepTrait::stack);
-    basis.gpu = trait(StepTrait::gpu);
-    networks.insert(trait(StepTrait::network));
-    precisions.insert(trait(StepTrait::precision));
+    basis.stack = profile.trait(StepTrait::stack);
+    basis.gpu = profile.trait(StepTrait::gpu);
+    networks.insert(profile.trait(StepTrait::network));
+    precisions.insert(profile.trait(StepTrait::precision));
     features.insert(profile.unmeasured_parts.begin(), profile.unmeasured_parts.end());
     basis.devices = std::max(basis.devices, profile.devices);
     basis.exchange = std::max(basis.exchange, profile.exchange);

@@ -75,21 +75,29 @@ AnchorStep step_of(Node document, const std::string& id) {
 /// Throws UserError if the log states another batch, length or layout than the scenario has. The last statement of each
 /// counts, because a batch may grow at the start of a training.
 void check_properties(const Scenario& s, const fs::path& file) {
-  for (const LogProperty& property : kLogProperties) {
-    const Pattern pattern(property.pattern);
-    std::ifstream in(file);
-    double stated = 0;
-    int line_of_statement = 0, line_number = 0;
-    for (std::string line; std::getline(in, line);) {
-      ++line_number;
-      if (const Pattern::Groups match = pattern.find(line); !match.empty())
-        stated = std::stod(match[1]), line_of_statement = line_number;
-    }
+  struct Statement {
+    const LogProperty* property;
+    Pattern pattern;
+    double value = 0;
+    int line = 0;  ///< 0: the log does not state it
+  };
+  std::vector<Statement> statements;
+  for (const LogProperty& property : kLogProperties) statements.push_back({&property, Pattern(property.pattern)});
+  std::ifstream in(file);
+  int line_number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++line_number;
+    for (Statement& statement : statements)
+      if (const Pattern::Groups match = statement.pattern.find(line); !match.empty())
+        statement.value = std::stod(match[1]), statement.line = line_number;
+  }
+  for (const Statement& statement : statements) {
+    const LogProperty& property = *statement.property;
     const double expected = property.value(s);
-    if (line_of_statement > 0 && stated != expected)
-      throw UserError(fmt::format("{}:{}: {} {:.0f}; the scenario has {:.0f}{}", file.string(), line_of_statement,
-                                  property.words, stated, expected,
-                                  property.key ? fmt::format(" (--set {}={:.0f})", property.key, stated) : ""));
+    if (statement.line > 0 && statement.value != expected)
+      throw UserError(fmt::format(
+          "{}:{}: {} {:.0f}; the scenario has {:.0f}{}", file.string(), statement.line, property.words, statement.value,
+          expected, property.key ? fmt::format(" (--set {}={:.0f})", property.key, statement.value) : ""));
   }
 }
 

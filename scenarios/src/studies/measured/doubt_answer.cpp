@@ -11,21 +11,17 @@
 namespace trainyard {
 namespace {
 
-const std::string& trait_of(const StepProfile& profile, StepTrait trait) {
-  return profile.traits[static_cast<std::size_t>(trait)];
-}
-
 constexpr double kLeastGain = 0.001;  // a measurement that narrows the half width by less is not worth its time
 
 /// Returns measurements of steps of this job to which its stack may be anchored, and the half width of the interval
 /// after each: steps on one node, and steps on half of the devices that wait for as large a share of their time.
 std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const StepProfile& profile) {
-  const std::string& stack = trait_of(profile, StepTrait::stack);
+  const std::string& stack = profile.trait(StepTrait::stack);
   SoftwareStack::Anchor anchor{.spread = kSpreadOfSteps,
                                .stack = stack,
-                               .gpu = trait_of(profile, StepTrait::gpu),
-                               .networks = {trait_of(profile, StepTrait::network)},
-                               .precisions = {trait_of(profile, StepTrait::precision)},
+                               .gpu = profile.trait(StepTrait::gpu),
+                               .networks = {profile.trait(StepTrait::network)},
+                               .precisions = {profile.trait(StepTrait::precision)},
                                .features = {profile.unmeasured_parts.begin(), profile.unmeasured_parts.end()}};
   const bool has_unknown_host = slow_host_factor(profile, whole_experience()) > 1;
   if (has_unknown_host) anchor.slow_host = kShownHost;
@@ -33,11 +29,9 @@ std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const
   std::vector<NarrowingMeasurement> measurements;
   const auto add = [&](double devices, const std::string& conditions) {
     anchor.devices = devices;
-    const DoubtBasis basis(profile, anchor);
-    measurements.push_back(
-        {fmt::format("trainyard anchor with two steps of this model with {} on {:.0f} GPU{}{}{}", stack, devices,
-                     devices == 1 ? "" : "s", conditions, host_words),
-         basis.model.range(basis.model.doubt(basis.profile, basis.experience), kLikely).half_width()});
+    measurements.push_back({fmt::format("trainyard anchor with two steps of this model with {} on {:.0f} GPU{}{}{}",
+                                        stack, devices, devices == 1 ? "" : "s", conditions, host_words),
+                            DoubtBasis(profile, anchor).range().half_width()});
   };
   const int node_devices = s.cluster.node.gpus;
   anchor.wide_tensor = s.plan.mesh.widest(Axis::tensor) <= node_devices;
@@ -79,7 +73,7 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   if (!a.no_interval.empty()) return a;
   const StepProfile profile = profile_of(s, r);
   const DoubtBasis basis(profile, s.software.anchor);
-  a.parts = basis.model.parts(basis.profile, basis.experience);
+  a.parts = basis.parts();
   if (s.software.anchor.exists())
     for (DoubtPart& part : a.parts)
       if (part.words == doubt_terms().front().words) part.words = "the anchored stack, on steps like the measured ones";

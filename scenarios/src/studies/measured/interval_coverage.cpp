@@ -16,9 +16,7 @@ struct CoverageClassRule {
   bool (*holds)(const CoveredStep&);
 };
 
-const std::string& network_of(const CoveredStep& c) {
-  return c.step.profile.traits[static_cast<std::size_t>(StepTrait::network)];
-}
+const std::string& network_of(const CoveredStep& c) { return c.step.profile.trait(StepTrait::network); }
 bool is_dense(const CoveredStep& c) { return network_of(c) == "dense decoders" && !c.step.profile.other_vendor; }
 bool has_experts(const CoveredStep& c) { return network_of(c).ends_with("mixtures of experts"); }
 

@@ -37,7 +37,7 @@ std::string kind_of_network(const ModelChoice& model) {
 bool is_transformer(const std::string& kind) { return kind != "CNNs" && kind != "MLPs"; }
 
 bool has_experts(const StepTraits& traits) {
-  return traits[static_cast<std::size_t>(StepTrait::network)].ends_with("mixtures of experts");
+  return trait_of(traits, StepTrait::network).ends_with("mixtures of experts");
 }
 
 std::string table_name(const std::string& set) { return fmt::format("scenarios/measured/tables/left_out_{}.csv", set); }

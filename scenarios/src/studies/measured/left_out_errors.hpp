@@ -18,10 +18,14 @@ constexpr int kStepTraits = 4;
 /// from which an anchored one started.
 using StepTraits = std::array<std::string, kStepTraits>;
 StepTraits traits_of(const Scenario&);
+inline const std::string& trait_of(const StepTraits& traits, StepTrait trait) {
+  return traits[static_cast<std::size_t>(trait)];
+}
 
 /// The properties of a predicted step that decide how far it may be from a measured one.
 struct StepProfile {
   StepTraits traits;
+  const std::string& trait(StepTrait t) const { return trait_of(traits, t); }
   double devices = 1;
   double exchange = 0;  ///< share of the step in which the described rank waits for messages
   /// Time that a slow host (`slow_host_time`) would need for the step, as a multiple of the step.

@@ -36,7 +36,7 @@ struct RunPrediction {
   /// Returns the predicted and the published MFU, with the FLOPs that the source counts. If the source publishes no
   /// rate in FLOP/s, both count 6 FLOP per parameter and token.
   std::pair<double, double> mfus() const;
-  const std::string& trait(StepTrait trait) const { return profile.traits[static_cast<std::size_t>(trait)]; }
+  const std::string& trait(StepTrait trait) const { return profile.trait(trait); }
 };
 
 struct FamilyPrediction : FamilyDescription {

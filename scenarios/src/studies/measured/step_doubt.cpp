@@ -25,14 +25,13 @@ constexpr double kMostError = 0.5;
 // each plan's own error (see probability_of_longer).
 constexpr double kSameTensor = 0.7, kOtherTensor = 0.2, kOwnSpread = 0.05;
 
-const std::string& stack_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::stack)]; }
-const std::string& network_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::network)]; }
-const std::string& gpu_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::gpu)]; }
+const std::string& network_of(const StepProfile& p) { return p.trait(StepTrait::network); }
+const std::string& gpu_of(const StepProfile& p) { return p.trait(StepTrait::gpu); }
 std::string product_of(const std::string& stack) { return stack.substr(0, stack.find('@')); }
-std::string product_of(const StepProfile& p) { return product_of(stack_of(p)); }
+std::string product_of(const StepProfile& p) { return product_of(p.trait(StepTrait::stack)); }
 
 std::tuple<std::string, std::string, std::string> combination_of(const StepProfile& p) {
-  return {stack_of(p), gpu_of(p), p.traits[static_cast<std::size_t>(StepTrait::precision)]};
+  return {p.trait(StepTrait::stack), gpu_of(p), p.trait(StepTrait::precision)};
 }
 
 std::string quantile_name(double probability) { return fmt::format("quantile {:.2f}", probability); }
@@ -309,13 +308,19 @@ const Experience& whole_experience() {
 DoubtBasis::DoubtBasis(StepProfile step, const SoftwareStack::Anchor& anchor) : profile(std::move(step)) {
   if (!anchor.exists()) return;
   model = model.with_anchor(anchor);
-  experience.add_anchor(anchor);
+  anchored_ = whole_experience();
+  anchored_->add_anchor(anchor);
   profile.exchange = std::max(0.0, profile.exchange - anchor.exchange);
   if (anchor.wide_tensor) profile.wide_tensor = false;
   if (anchor.gpu == gpu_of(profile)) profile.other_vendor = false;
   if (std::ranges::find(anchor.networks, network_of(profile)) != anchor.networks.end()) profile.experts = false;
   for (const std::string& feature : anchor.features) profile.unmeasured_parts.erase(feature);
 }
+
+const Experience& DoubtBasis::experience() const { return anchored_ ? *anchored_ : whole_experience(); }
+StepDoubt DoubtBasis::doubt() const { return model.doubt(profile, experience()); }
+StepRange DoubtBasis::range() const { return model.range(doubt(), kLikely); }
+std::vector<DoubtPart> DoubtBasis::parts() const { return model.parts(profile, experience()); }
 
 std::string no_doubt_reason(const Scenario& s) {
   if (s.prescribed_step.exists()) return "the scenario states its step time";
@@ -328,7 +333,7 @@ std::string no_doubt_reason(const Scenario& s) {
 StepDoubt step_doubt(const Scenario& s, const Result& r) {
   if (!no_doubt_reason(s).empty()) return {};
   const DoubtBasis basis(profile_of(s, r), s.software.anchor);
-  StepDoubt doubt = basis.model.doubt(basis.profile, basis.experience);
+  StepDoubt doubt = basis.doubt();
   // The error that the answer states for an estimate counts as one more doubt, whose 80 % interval is that wide.
   const double likely = std::log(DoubtModel::shipped().range({1}, kLikely).high);
   doubt.spread = std::hypot(doubt.spread, std::log1p(r.estimate_error) / likely);

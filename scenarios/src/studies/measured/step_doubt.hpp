@@ -133,10 +133,16 @@ const Experience& whole_experience();
 struct DoubtBasis {
   DoubtModel model = DoubtModel::shipped();
   StepProfile profile;
-  Experience experience = whole_experience();
 
   /// Leaves out of the profile all that measured steps of the anchor share with it. `anchor` may be empty.
   DoubtBasis(StepProfile, const SoftwareStack::Anchor&);
+  StepDoubt doubt() const;
+  StepRange range() const;  ///< 80 % interval
+  std::vector<DoubtPart> parts() const;
+
+ private:
+  std::optional<Experience> anchored_;  ///< the whole experience with the steps of the anchor; no value: there is none
+  const Experience& experience() const;
 };
 
 /// Returns the reason why a step has no interval; "": it has one.
