@@ -57,7 +57,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
       {"other encoder-decoders", "model", {"bart", "mbart", "pegasus", "mt5", "umt5", "longt5"}, {"t5", "t5-base"}},
       {"other encoders of text",
        "model",
-       {"roberta", "electra", "deberta", "deberta-v2", "distilbert", "albert", "modernbert"},
+       {"electra", "deberta", "deberta-v2", "distilbert", "albert", "modernbert"},
        {"bert", "bert-base"}},
       {"other decoders before Llama", "model", {"gpt_neo", "mpt"}, {"gpt2", "gpt2-xl"}},
       {"other decoders since Llama", "model", {"persimmon"}, {"llama", "llama-3-8b"}},

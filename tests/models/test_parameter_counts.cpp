@@ -51,6 +51,22 @@ TEST_CASE("BERT's head depends on its architecture", "[transformer]") {
   CHECK(parameters("large", "BertForPreTraining") == 336'226'108);
 }
 
+TEST_CASE("RoBERTa has BERT's layers, and Gemma 3's text part has its library's defaults", "[transformer]") {
+  // 124,697,433 parameters of roberta-base in its safetensors file; two positions for padding are left out.
+  CHECK(network_of(parsed_config("{architectures: [RobertaForMaskedLM], model_type: roberta, vocab_size: 50265, "
+                                 "num_hidden_layers: 12, hidden_size: 768, num_attention_heads: 12, intermediate_size: "
+                                 "3072, max_position_embeddings: 514, type_vocab_size: 1}"),
+                   1, 512)
+            .parameters() == 124'697'433 - 2 * 768);
+  // Gemma 3 4B: 675 + 3,209 million without images (Gemma Team 2025, Gemma 3 Technical Report, table 1).
+  CHECK(
+      network_of(parsed_config("{model_type: gemma3, text_config: {hidden_size: 2560, intermediate_size: 10240, "
+                               "model_type: gemma3_text, num_hidden_layers: 34, rope_scaling: {factor: 8.0, rope_type: "
+                               "linear}, sliding_window: 1024}, vision_config: {hidden_size: 1152}}"),
+                 1, 512)
+          .parameters() == 3'880'263'168);
+}
+
 TEST_CASE("only the chosen experts of a token are active", "[transformer]") {
   const std::map<std::string, double> active{{"mixtral-8x7b", 12'879'925'248},   // "12.9B" (Mistral AI)
                                              {"mixtral-8x22b", 39'152'031'744},  // "39B"

@@ -220,7 +220,12 @@ void read_gemma2(Fields& f, TransformerConfig& c) {
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 2);
 }
 
+/// The text part of Gemma 3 with images leaves out keys that have transformers.Gemma3TextConfig's defaults.
 void read_gemma3(Fields& f, TransformerConfig& c) {
+  c.vocab_size = 262208;
+  c.num_attention_heads = 8;
+  c.num_key_value_heads = 4;
+  c.max_position_embeddings = 131072;
   read_gemma(f, c);
   c.head_norms = HeadNorms::one_a_head;
   c.sliding_window = read_size(f, "sliding_window", 4096);

@@ -1,4 +1,4 @@
-// BERT (Devlin et al. 2019): an encoder with norms after the residual sums.
+// BERT (Devlin et al. 2019): an encoder with norms after the residual sums; RoBERTa (Liu et al. 2019) has its layers.
 // Vision transformer (Dosovitskiy et al. 2021), with its classifier (Hugging Face's ViTForImageClassification).
 // T5 (Raffel et al. 2020): encoder and decoder with a learned bias of relative positions.
 
@@ -12,7 +12,8 @@ EncoderHead read_bert_head(Fields& f) {
   const Node* names = f.child("architectures");
   if (!names || names->items.empty()) return EncoderHead::masked_lm;
   const Node& name = names->items.front();
-  if (name.scalar == "BertForMaskedLM") return EncoderHead::masked_lm;
+  for (const char* masked : {"BertForMaskedLM", "RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"})
+    if (name.scalar == masked) return EncoderHead::masked_lm;
   if (name.scalar == "BertForPreTraining") return EncoderHead::pre_training;
   if (name.scalar == "BertModel") return EncoderHead::pooler;
   fail(name.place, f.what() + ".architectures: \"" + name.scalar + "\" is not modelled" +
@@ -44,6 +45,13 @@ void read_bert(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"classifier_dropout", "directionality", "layer_norm_eps", "pooler_fc_size",
                   "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
   finish_heads(f, c);
+}
+
+/// Two entries of RoBERTa's table of positions are for padding, and are left out.
+void read_roberta(Fields& f, TransformerConfig& c) {
+  read_bert(f, c);
+  if (c.max_position_embeddings < 3) f.refuse("max_position_embeddings", "expected at least 3, 2 of them for padding");
+  c.max_position_embeddings -= 2;
 }
 
 Layer bert_embedding(const TransformerLayout& l) {
@@ -97,6 +105,9 @@ std::vector<Layer> bert_layers(const TransformerLayout& l) {
 }
 
 const RegisterTransformer registered_bert{"bert", {read_bert, bert_layers}};
+const RegisterTransformer registered_roberta{"roberta", {read_roberta, bert_layers}};
+const RegisterTransformer registered_xlm_roberta{"xlm-roberta", {read_roberta, bert_layers}};
+const RegisterTransformer registered_camembert{"camembert", {read_roberta, bert_layers}};
 
 /// Defaults are those of transformers.ViTConfig.
 void read_vit(Fields& f, TransformerConfig& c) {

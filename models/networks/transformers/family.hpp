@@ -42,8 +42,9 @@ std::string read_activation(Fields&, const char* key, const char* fallback);  //
 /// quotient becomes `head_dim`.
 void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_attention_heads");
 /// Reads the keys that LlamaConfig, MistralConfig, Qwen2Config and similar classes have in common. The default of
-/// `head_dim` is its value before the call, or if that is 0 the hidden size divided by the heads. `intermediate_size`
-/// and `max_position_embeddings` are required unless they have a value before the call.
+/// `head_dim` is its value before the call, or if that is 0 the hidden size divided by the heads. `vocab_size`,
+/// `num_attention_heads`, `intermediate_size` and `max_position_embeddings` are required unless they have a value before the
+/// call.
 void read_llama_keys(Fields&, TransformerConfig&);
 /// Reads Llama's two keys of biases, and those of `read_llama_keys`.
 void read_with_biases(Fields&, TransformerConfig&);

@@ -65,11 +65,12 @@ std::int64_t read_required(Fields& f, const char* key, std::int64_t fallback) {
 }  // namespace
 
 void read_llama_keys(Fields& f, TransformerConfig& c) {
-  c.vocab_size = read_size(f, "vocab_size");
+  c.vocab_size = read_required(f, "vocab_size", c.vocab_size);
   c.num_hidden_layers = read_layers(f, {"num_hidden_layers"});
   c.hidden_size = read_size(f, "hidden_size");
-  c.num_attention_heads = read_size(f, "num_attention_heads");
-  c.num_key_value_heads = read_size(f, "num_key_value_heads", c.num_attention_heads);
+  c.num_attention_heads = read_required(f, "num_attention_heads", c.num_attention_heads);
+  c.num_key_value_heads =
+      read_size(f, "num_key_value_heads", c.num_key_value_heads > 0 ? c.num_key_value_heads : c.num_attention_heads);
   c.head_dim = read_size(f, "head_dim", c.head_dim);
   c.intermediate_size = read_required(f, "intermediate_size", c.intermediate_size);
   c.max_position_embeddings = read_required(f, "max_position_embeddings", c.max_position_embeddings);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -219,7 +220,8 @@ void check_family(const TransformerConfig& c, const Sharding& s) {
   if (c.num_decoder_layers > 0 && (s.tensor > 1 || s.context > 1))
     refuse(c, s.context > 1 ? "context" : "tensor",
            c.model_type + ": an encoder-decoder cannot be split over tensor or context ranks here; expected 1");
-  if (c.model_type != "bert" && c.model_type != "vit") return;
+  constexpr std::array<std::string_view, 5> encoders{"bert", "vit", "roberta", "xlm-roberta", "camembert"};
+  if (std::ranges::find(encoders, c.model_type) == encoders.end()) return;
   if (s.sequence || s.context > 1)
     refuse(c, s.context > 1 ? "context" : "sequence",
            c.model_type +
