@@ -141,6 +141,7 @@ class Fields {
 
   // Each of these keys is required if it has no fallback.
   std::string text(Key key, std::optional<std::string> fallback = {});
+  std::string formula(Key key, std::optional<std::string> fallback = {});  ///< see `evaluate`
   /// Reads one of `names`.
   std::string choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback = {});
   /// Reads a value of an enumeration. `names` are the names of its values, in their order.

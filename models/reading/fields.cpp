@@ -206,6 +206,12 @@ std::string Fields::text(Key key, std::optional<std::string> fallback) {
   return node ? node->scalar : *fallback;
 }
 
+std::string Fields::formula(Key key, std::optional<std::string> fallback) {
+  const Node* node = scalar(key, "a number or a formula", !fallback);
+  if (fallback) report_default(*fallback);
+  return node ? node->scalar : *fallback;
+}
+
 std::string Fields::choice(Key key, const std::vector<std::string>& names, std::optional<std::string> fallback) {
   const Node* node = scalar(key, "a name", !fallback);
   report_choices(names);

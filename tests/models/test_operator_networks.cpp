@@ -18,49 +18,6 @@ NetworkEntry catalog_network(const std::string& name) {
   return read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
 }
 
-/// Llama as the family in C++ reads it, and the same network as operators.
-const char* const kFamily = R"({model_type: llama, vocab_size: 4096, num_hidden_layers: 2, hidden_size: 1024,
-  num_attention_heads: 16, num_key_value_heads: 8, intermediate_size: 2816, max_position_embeddings: 2048})";
-const char* const kOperators = R"(
-model_type: operators
-tokens: 2048
-sizes: {hidden: 1024, heads: 16, key_value_heads: 8, head: hidden / heads, inner: 2816, vocabulary: 4096}
-layers:
-  - layer: embedding
-    width: hidden
-    operators:
-      - embedding: {name: token_embedding, entries: vocabulary, width: hidden}
-  - layer: llama
-    repeat: 2
-    width: hidden
-    operators:
-      - residual:
-          name: attention_residual
-          width: hidden
-          operators:
-            - rms_norm: {name: attention_norm, width: hidden}
-            - linear: {name: q, in: hidden, out: hidden, split: columns, readers: 3}
-            - linear: {name: k, in: hidden, out: key_value_heads * head, split: columns, shares_input: true}
-            - linear: {name: v, in: hidden, out: key_value_heads * head, split: columns, shares_input: true}
-            - rotary: {width: (heads + key_value_heads) * head, split: columns}
-            - attention: {heads: heads, key_value_heads: key_value_heads, width: head, causal: true}
-            - linear: {name: projection, in: hidden, out: hidden, split: rows, after_attention: true}
-      - residual:
-          name: mlp_residual
-          width: hidden
-          operators:
-            - rms_norm: {name: mlp_norm, width: hidden}
-            - linear: {name: gate, in: hidden, out: inner, split: columns, readers: 2}
-            - linear: {name: up, in: hidden, out: inner, split: columns, shares_input: true}
-            - activation: {name: silu, width: inner, gated: true, split: columns}
-            - linear: {name: down, in: inner, out: hidden, split: rows}
-  - layer: head
-    operators:
-      - rms_norm: {name: final_norm, width: hidden}
-      - linear: {name: output, in: hidden, out: vocabulary}
-      - cross_entropy: {classes: vocabulary}
-)";
-
 Network built(const char* document, TransformerOptions options) {
   options.fused_gated_activation = true;
   return transformer_network(parsed_config(document), 4, 512, Precision::bf16, options);
@@ -79,99 +36,7 @@ double bytes_of(const std::vector<Exchange>& exchanges) {
   return sum;
 }
 
-void check_equal(const Layer& family, const Layer& operators) {
-  const auto equal = [](double a, double b) { CHECK(a == Approx(b).epsilon(1e-12)); };
-  equal(operators.parameter_elements(), family.parameter_elements());
-  equal(operators.forward_flops().value, family.forward_flops().value);
-  equal(operators.backward_flops().value, family.backward_flops().value);
-  equal(bytes_of(operators.forward), bytes_of(family.forward));
-  equal(bytes_of(operators.backward), bytes_of(family.backward));
-  equal(bytes_of(operators.forward_exchanges), bytes_of(family.forward_exchanges));
-  equal(bytes_of(operators.backward_exchanges), bytes_of(family.backward_exchanges));
-  CHECK(operators.forward_exchanges.size() == family.forward_exchanges.size());
-  CHECK(operators.backward_exchanges.size() == family.backward_exchanges.size());
-  equal(operators.attention.value, family.attention.value);
-  equal(operators.activations().value, family.activations().value);
-  equal(operators.output.value, family.output.value);
-}
-
 }  // namespace
-
-TEST_CASE("Llama written as operators has the work of the family", "[network][operators]") {
-  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-    TransformerOptions options;
-    options.sharding.recompute = recompute;
-    const Network family = built(kFamily, options), operators = built(kOperators, options);
-    REQUIRE(operators.layers.size() == family.layers.size());
-    for (std::size_t layer = 0; layer < family.layers.size(); ++layer) {
-      CAPTURE(layer);
-      check_equal(family.layers[layer], operators.layers[layer]);
-    }
-    CHECK(operators.layers[1].name == "block 0 llama");
-    CHECK(operators.active_parameters() == family.active_parameters());
-    CHECK(gradients_are_ready_once(operators));
-  }
-  // Blocks on several tensor and context ranks. Embedding and head are divided in the family alone.
-  for (const auto& [tensor, context, ulysses] : {std::array{2, 1, 0}, {1, 4, 0}, {1, 4, 4}, {2, 4, 2}}) {
-    TransformerOptions options;
-    options.sharding.tensor = tensor;
-    options.sharding.context = context;
-    options.sharding.ulysses = ulysses;
-    CAPTURE(tensor, context, ulysses);
-    check_equal(built(kFamily, options).layers[1], built(kOperators, options).layers[1]);
-  }
-}
-
-TEST_CASE("mixtures of experts and scans written as operators have the work of their families",
-          "[network][operators]") {
-  const char* const mixtral = R"({model_type: mixtral, num_hidden_layers: 2, hidden_size: 1024, num_attention_heads: 16,
-    num_key_value_heads: 8, intermediate_size: 2816, num_local_experts: 8, num_experts_per_tok: 2, vocab_size: 4096,
-    max_position_embeddings: 2048})";
-  const std::string llama = kOperators;
-  const std::size_t feed_forward = llama.find("            - linear: {name: gate"),
-                    head = llama.find("  - layer: head");
-  const std::string experts =
-      llama.substr(0, feed_forward) +
-      "            - experts: {name: mlp, width: hidden, experts: 8, chosen: 2, inner: inner, gated: true}\n" +
-      llama.substr(head);
-  const char* const mamba =
-      R"({model_type: mamba2, num_hidden_layers: 2, hidden_size: 1024, num_heads: 32, head_dim: 64,
-    state_size: 128, n_groups: 8, vocab_size: 4096})";
-  const std::string scans = R"(
-model_type: operators
-tokens: 2048
-sizes: {hidden: 1024, heads: 32}
-layers:
-  - layer: mamba
-    repeat: 2
-    width: hidden
-    operators:
-      - residual:
-          width: hidden
-          operators:
-            - rms_norm: {width: hidden}
-            - mamba2: {width: hidden, heads: heads, head: 64, groups: 8, state: 128, bias: true}
-)";
-  struct Case {
-    const char* family;
-    const std::string* operators;
-    std::size_t block;  ///< index of the first block of the operators; that of the family is 1
-  };
-  for (const Case& c : {Case{mixtral, &experts, 1}, {mamba, &scans, 0}})
-    for (const auto& [tensor, context, expert] : {std::array{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 4}, {2, 1, 4}}) {
-      if (expert > 1 && c.family == mamba) continue;
-      TransformerOptions options;
-      options.sharding.tensor = tensor;
-      options.sharding.context = context;
-      options.sharding.ulysses = context > 1 ? context : 0;
-      options.sharding.expert = expert;
-      if (c.family == mamba) options.sharding.ulysses = 0;
-      CAPTURE(c.family, tensor, context, expert);
-      const Network operators = built(c.operators->c_str(), options);
-      check_equal(built(c.family, options).layers[1], operators.layers[c.block]);
-      CHECK(gradients_are_ready_once(operators));
-    }
-}
 
 TEST_CASE("a kernel and an exchange have the sizes that a user states", "[network][operators]") {
   const auto layer_of = [](int tensor) {
@@ -222,9 +87,13 @@ TEST_CASE("a convolution over tokens has its taps as parameters, and is split by
 
 TEST_CASE("networks of the catalog that are written as operators have the published parameters",
           "[network][operators]") {
-  // Peebles & Xie 2023, table 4; the safetensors files of the other three (sources in the catalog's files).
+  // Peebles & Xie 2023, table 4; the safetensors files of three (sources in the catalog's files); the sums over the layers
+  // of diffusers, by hand, of Qwen-Image, PixArt and CogVideoX (20, 0.6 and 5 billion in their papers).
   for (const auto& [name, published] : {std::pair{"dit-xl-2", 675e6},
                                         {"flux-1-dev", 11'901'408'320.0},
+                                        {"qwen-image", 20'430'401'088.0},
+                                        {"pixart-sigma-xl-2", 610'856'096.0},
+                                        {"cogvideox-5b", 5'570'283'072.0},
                                         {"wan2.1-t2v-14b", 14'288'491'584.0},
                                         {"qwen2.5-vl-7b", 8'292'166'656.0}}) {
     CAPTURE(name);
@@ -308,6 +177,12 @@ TEST_CASE("configs of Hugging Face replace the sizes of networks that are writte
   CHECK(parameters("{_class_name: FluxTransformer2DModel, attention_head_dim: 128, guidance_embeds: true, in_channels: "
                    "64, joint_attention_dim: 4096, num_attention_heads: 24, num_layers: 19, num_single_layers: 38, "
                    "patch_size: 1, pooled_projection_dim: 768}") == 11'901'408'320);
+  CHECK(parameters("{_class_name: QwenImageTransformer2DModel, attention_head_dim: 128, axes_dims_rope: [16, 56, 56], "
+                   "guidance_embeds: false, in_channels: 64, joint_attention_dim: 3584, num_attention_heads: 24, "
+                   "num_layers: 60, out_channels: 16, patch_size: 2, pooled_projection_dim: 768}") == 20'430'401'088);
+  CHECK(parameters("{_class_name: PixArtTransformer2DModel, attention_bias: true, attention_head_dim: 72, "
+                   "caption_channels: 4096, cross_attention_dim: 1152, in_channels: 4, num_attention_heads: 16, "
+                   "num_layers: 28, out_channels: 8, patch_size: 2, use_additional_conditions: false}") == 610'856'096);
   CHECK(parameters("{_class_name: DiTTransformer2DModel, num_layers: 28, num_attention_heads: 16, "
                    "attention_head_dim: 72, in_channels: 4, sample_size: 32}") == Approx(675e6).epsilon(0.005));
   CHECK(parameters("{model_type: qwen2_5_vl, hidden_size: 3584, intermediate_size: 18944, num_attention_heads: 28, "
@@ -369,7 +244,7 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
   CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 4 - hidden}")),
                     Contains("is -4 with 16 tokens; expected a size above 0"));
   CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 2, bias: 3}")), Contains("expected true or false"));
-  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 2, wide: 3}")), Contains("unknown key \"wide\""));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 2, high: 3}")), Contains("unknown key \"high\""));
   CHECK_THROWS_WITH(parsed_config(refusal("linear")), Contains("expected an operator, such as linear"));
   CHECK_THROWS_WITH(parsed_config(with("linear: {in: 1, out: 2}", "{tokens: 8}")),
                     Contains("tokens has a meaning of its own"));
@@ -395,18 +270,116 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
   CHECK_THROWS_WITH(built_on_two("experts: {width: 8, experts: 4, chosen: 2, inner: 8}", 3), Contains("nearest: 2"));
   CHECK_THROWS_WITH(built_on_two("mamba2: {width: 8, heads: 3, head: 4, groups: 1, state: 4}", 1),
                     Contains("2 ranks share the 3 heads of mamba2"));
-  CHECK_THROWS_WITH(built_on_two("linear: {in: 8, out: 4, split: columns}, cross_entropy: {classes: 4}", 1),
-                    Contains("the loss reads all classes"));
   CHECK_THROWS_WITH(
-      built_on_two("linear: {in: 8, out: 8, split: columns}, attention: {heads: 2, key_value_heads: 1, width: 4}", 1),
+      built_on_two("linear: {in: 8, out: 16, split: columns}, attention: {heads: 2, key_value_heads: 1, width: 4}", 1),
       Contains("2 ranks share the 1 key-value heads of attention") && Contains("nearest: 1"));
   TransformerOptions cut;
   cut.sharding.context = 2;
   CHECK_THROWS_WITH(
       transformer_network(parsed_config(refusal("kernel: {moved: 8, sequential: true}")), 1, 16, Precision::bf16, cut),
       Contains("kernel reads the rows of other context ranks"));
-  two.sharding.sequence = true;
-  CHECK_THROWS_WITH(transformer_network(config, 1, 16, Precision::bf16, two), Contains("sequence parallelism"));
+}
+
+TEST_CASE("widths of rows are compared between operators, branches and layers", "[network][operators][errors]") {
+  const auto error = [](const std::string& layers) {
+    try {
+      parsed_config("model_type: operators\ntokens: 16\nsizes: {hidden: 8, inner: 32}\nlayers:\n" + layers);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const auto head = [&](const std::string& operators) {
+    return error("  - layer: head\n    operators: [" + operators + "]\n");
+  };
+  CHECK(
+      head("linear: {in: hidden, out: inner}, activation: {width: inner}, linear: {name: down, in: hidden, out: 4}, "
+           "cross_entropy: {classes: 4}") ==
+      "config.json:6:87: model.layers: down reads rows of 8 elements (in: hidden), and activation before it gives 32");
+  CHECK_THAT(head("linear: {in: hidden, out: 4}, cross_entropy: {classes: 5}"),
+             Contains("cross_entropy reads rows of 5 elements (classes: 5), and linear before it gives 4"));
+  CHECK_THAT(head("linear: {in: hidden, out: 4, readers: 2}, linear: {in: inner, out: 4, shares_input: true}"),
+             Contains("linear reads rows of 32 elements (in: inner), and the product whose input it shares reads 8"));
+  CHECK_THAT(
+      head("linear: {in: 8, out: 8, split: columns}, linear: {name: k, in: 8, out: 4, split: columns, "
+           "shares_input: true}, linear: {name: v, in: 8, out: 4, split: columns, shares_input: true}, attention: "
+           "{heads: 2, width: 4}"),
+      Contains("attention reads rows of 24 elements (2 heads of queries and 2 of keys and values, of 4), and v "
+               "before it gives 16 (8 + 4 + 4)"));
+  CHECK_THAT(head("linear: {in: 8, out: inner, split: columns}, activation: {width: inner}"),
+             Contains("activation reads whole rows, and linear before it gives a tensor rank's part of a row"));
+  CHECK_THAT(head("linear: {in: 8, out: inner}, activation: {width: inner, gated: true}"),
+             Contains("activation reads rows of 64 elements (2 x width: inner), and linear before it gives 32"));
+  CHECK_THAT(
+      head("residual: {width: hidden, operators: [linear: {in: hidden, out: inner}]}"),
+      Contains("the branch of residual is added to rows of 8 elements (width: hidden), and linear at its end gives "
+               "32"));
+  CHECK_THAT(error("  - {layer: a, width: hidden, operators: [embedding: {entries: 9, width: inner}]}\n"),
+             Contains("config.json:5:5: model.layers: the width of layer a is 8, and embedding at its end gives 32"));
+  CHECK_THAT(error("  - {layer: a, width: hidden, operators: [embedding: {entries: 9, width: hidden}]}\n"
+                   "  - {layer: b, operators: [rms_norm: {width: inner}]}\n"),
+             Contains("rms_norm reads rows of 32 elements (width: inner), and layer a before it gives 8"));
+  CHECK_THAT(head("linear: {in: 8, out: 9, tied: table}"), Contains("tied: no embedding \"table\""));
+  CHECK_THAT(error("  - {layer: a, width: hidden, operators: [embedding: {name: table, entries: 9, width: hidden}]}\n"
+                   "  - {layer: b, operators: [linear: {in: hidden, out: 7, tied: table}]}\n"),
+             Contains("linear: out is 7, and the entries of the embedding to which it is tied is 9"));
+  // Rows of another number, a kernel without widths, and queries, keys and values of one product are not refused.
+  CHECK(
+      head(
+          "linear: {in: 8, out: 24, parts: 3}, rms_norm: {heads: 2, width: 4}, rotary: {width: 16}, attention: {heads: "
+          "2, width: 4}, kernel: {moved: 8}, linear: {in: 5, out: 4}, cross_entropy: {rows: 4, classes: 9}")
+          .empty());
+}
+
+TEST_CASE("a group of unlike layers is repeated in the order of its pattern", "[network][operators]") {
+  const auto network = [](const std::string& group) {
+    return built(("{model_type: operators, tokens: 8, layers: [{" + group +
+                  ", layers: [{layer: M, width: 8, operators: [move: {in: 8, out: 8}]}, "
+                  "{layer: A, width: 8, operators: [linear: {in: 8, out: 8}]}]}]}")
+                     .c_str(),
+                 {});
+  };
+  std::vector<std::string> layers;
+  for (const Layer& layer : network("pattern: [M, M, A], repeat: 2").layers) layers.push_back(layer.name);
+  CHECK(layers ==
+        std::vector<std::string>{"block 0 M", "block 1 M", "block 2 A", "block 3 M", "block 4 M", "block 5 A"});
+  CHECK(network("pattern: MMA").layers.size() == 3);
+  CHECK(network("repeat: 3").layers.size() == 6);
+  CHECK(network("repeat: 3").parameters() == 3 * 64);
+  CHECK_THROWS_WITH(network("pattern: [M, B]"), Contains("no layer \"B\" in the group"));
+  CHECK_THROWS_WITH(network("pattern: []"), Contains("expected names of layers"));
+}
+
+TEST_CASE("sequence parallelism gives unsplit operators the rank's tokens, and those after gather all tokens",
+          "[network][operators]") {
+  const auto layer_of = [](bool sequence, const std::string& operators) {
+    TransformerOptions options;
+    options.sharding.tensor = 2;
+    options.sharding.sequence = sequence;
+    return built(("{model_type: operators, tokens: 512, layers: [{layer: head, width: 64, operators: [" + operators +
+                  "]}]}")
+                     .c_str(),
+                 options)
+        .layers.front();
+  };
+  const std::string mixer =
+      "rms_norm: {width: 64}, gather: {width: 64}, kernel: {name: shift, moved: 128, parameters: 64, in: 64, out: 64, "
+      "sequential: true}, linear: {name: r, in: 64, out: 64, split: columns}, kernel: {name: wkv, moved: 64, split: "
+      "columns, sequential: true}, linear: {name: o, in: 64, out: 64, split: rows}, scale: {width: 64}";
+  const Layer whole = layer_of(false, mixer), split = layer_of(true, mixer);
+  const auto bytes = [](const Layer& layer, const char* kernel) { return work_of(layer.forward, kernel).bytes.value; };
+  for (const char* kernel : {"rms_norm", "scale"}) CHECK(2 * bytes(split, kernel) == bytes(whole, kernel));
+  for (const char* kernel : {"shift", "r", "wkv", "o"}) CHECK(bytes(split, kernel) == bytes(whole, kernel));
+  CHECK(names(split.forward_exchanges) == std::vector<std::string>{"gather.gather", "o.scatter"});
+  CHECK(names(whole.forward_exchanges) == std::vector<std::string>{"o.reduce"});
+  CHECK(names(whole.backward_exchanges) == std::vector<std::string>{"gather.reduce.backward"});
+  for (const ParameterTensor& tensor : split.parameters)
+    CHECK(tensor.partial == (tensor.name == "rms_norm.weight" || tensor.name == "shift.weight"));
+  CHECK(2 * split.output.value == whole.output.value);
+  CHECK_THROWS_WITH(layer_of(true, "convolution: {width: 64, taps: 4}, linear: {in: 64, out: 64, split: columns}"),
+                    Contains("convolution reads the rows of other tensor ranks"));
+  CHECK_THROWS_WITH(layer_of(true, "scale: {rows: 77, width: 64}, linear: {in: 64, out: 64, split: columns}"),
+                    Contains("2 tensor ranks share the 77 rows of a sample of scale"));
 }
 
 }  // namespace models_test_operator_networks

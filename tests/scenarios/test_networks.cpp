@@ -1,7 +1,10 @@
 // The networks that a scenario can name, and the lengths of their sequences.
 #include <catch2/catch.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/models/listed_families.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_networks {
@@ -69,6 +72,46 @@ TEST_CASE("a step of each family runs, and its TFLOP/s per GPU are the network's
     const double model_flops = s.network.model_flops_per_token().value * static_cast<double>(s.network.tokens());
     CHECK(r.tflops_per_gpu == Approx(model_flops / r.step_time.value * 1e-12));
   }
+}
+
+TEST_CASE("a step of a network that is written as operators has the time, the memory and the bytes of its family",
+          "[scenario][operators]") {
+  const auto answer = [](const char* model, const std::string& software, const std::string& plan) {
+    Node document =
+        parse_document("cluster: {node: dgx-h100}\nsoftware: " + software +
+                           "\nplan: {micro_batch_size: 2, global_batch_size: 32, seq_length: 512, " + plan + "}\n",
+                       "listed.yaml");
+    document.fields.emplace_back("model", parse_document(model, "model.yaml"));
+    const nlohmann::json json = to_json(simulate(read_scenario(document, "listed"))).flatten();
+    return json;
+  };
+  struct Plan {
+    const char *software, *plan;
+    bool experts = false;
+  };
+  for (const Plan& plan :
+       {Plan{"megatron-core", "tensor_parallel: 2, pipeline_parallel: 2"},
+        {"megatron-core", "tensor_parallel: 2, context_parallel: 2, pipeline_parallel: 2, recompute: full"},
+        {"megatron-core",
+         "tensor_parallel: 4, pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, "
+         "chunks: 2}, recompute: selective, precision: fp8"},
+        {"megatron-core", "tensor_parallel: 2, expert_parallel: 4, data_parallel: {zero_stage: 1}", true},
+        {"pytorch-fsdp", "data_parallel: {zero_stage: 3}, recompute: full"}})
+    for (const test::ListedFamily& family : test::listed_families()) {
+      if (plan.experts && !family.has_experts) continue;
+      CAPTURE(family.name, plan.software, plan.plan);
+      const nlohmann::json expected = answer(family.config, plan.software, plan.plan),
+                           listed = answer(family.operators, plan.software, plan.plan);
+      int compared = 0;
+      for (const auto& [key, value] : expected.items()) {
+        if (!value.is_number() || key == "/wall_s") continue;
+        CAPTURE(key);
+        REQUIRE(listed.contains(key));
+        CHECK(listed[key].get<double>() == Approx(value.get<double>()).epsilon(1e-12));
+        ++compared;
+      }
+      CHECK(compared > 50);
+    }
 }
 
 TEST_CASE("all ranks share the tables of a recommendation model, and none has a gradient of them", "[scenario]") {

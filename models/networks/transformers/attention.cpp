@@ -241,6 +241,10 @@ void rotate_eagerly(LayerBuilder& b, const TransformerLayout& l, const std::stri
   b.add(std::move(op));
 }
 
+bool trades_heads(const TransformerLayout& l) { return l.sharding().head_ranks() > 1; }
+
+}  // namespace
+
 void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const Bytes query = b.row_bytes(a.heads * a.query_width), key = b.row_bytes(a.key_value_heads * a.query_width);
   if (l.options.fused_rotary && l.config.scaled_rotary && !l.options.scales_fused_rotary) {
@@ -264,10 +268,6 @@ void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a
   b.mover("rotary.q", query, query);
   b.mover("rotary.k", key, key);
 }
-
-bool trades_heads(const TransformerLayout& l) { return l.sharding().head_ranks() > 1; }
-
-}  // namespace
 
 void trade_heads(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes tensors) {
   const Axis axis = l.sharding().splits_context() ? Axis::ulysses : Axis::context;
@@ -389,8 +389,11 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     b.add(std::move(sinks));
   }
   attention(b, l, a);
-  if (!l.config.attention_gate) return;
-  const Bytes tensor = b.row_bytes(query);
+  if (l.config.attention_gate) attention_gate(b, l, query);
+}
+
+void attention_gate(LayerBuilder& b, const TransformerLayout& l, double width) {
+  const Bytes tensor = b.row_bytes(width);
   Operator gated;
   gated.forward.push_back(elementwise("attention_gate", tensor * 3, l.precision));
   gated.backward.push_back({elementwise("attention_gate.backward", tensor * 5, l.precision), {}});

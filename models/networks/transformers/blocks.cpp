@@ -73,28 +73,39 @@ void add_positions(LayerBuilder& b, const TransformerLayout& l, const std::strin
   b.add(std::move(sum));
 }
 
-/// Each rank looks up the tokens in its part of the vocabulary. The sum over ranks has the rows of all tokens.
 void token_embedding(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
   const bool first = prefix.empty();
+  look_up(b, l, prefix + "token_embedding", prefix + "embedding",
+          first && (l.config.tie_word_embeddings || l.config.further_tokens > 0), first);
+}
+
+/// Each rank looks up the tokens in its part of the vocabulary. The sum over ranks has the rows of all tokens.
+void look_up(LayerBuilder& b, const TransformerLayout& l, const std::string& name, const std::string& exchange,
+             bool tied, bool owned) {
   b.set_rows(l.rows());
-  b.embedding({.name = prefix + "token_embedding",
-               .entries = l.vocab(),
-               .width = l.hidden(),
-               .lookups = l.rows(),
-               .tied = first && (l.config.tie_word_embeddings || l.config.further_tokens > 0),
-               .owned = first});
+  b.embedding(
+      {.name = name, .entries = l.vocab(), .width = l.hidden(), .lookups = l.rows(), .tied = tied, .owned = owned});
   if (!l.tensor_parallel()) return;
   LayerBuilder::Crossing c;
   c.in = l.hidden_bytes();
   c.out = l.hidden_bytes() / l.sequence_shares();
   if (l.sequence_parallel()) {
-    c.forward = {prefix + "embedding.scatter", Axis::tensor, ExchangeKind::reduce_scatter, c.in};
-    c.backward = {prefix + "embedding.gather", Axis::tensor, ExchangeKind::all_gather, c.in};
+    c.forward = {exchange + ".scatter", Axis::tensor, ExchangeKind::reduce_scatter, c.in};
+    c.backward = {exchange + ".gather", Axis::tensor, ExchangeKind::all_gather, c.in};
   } else {
-    c.forward = {prefix + "embedding.reduce", Axis::tensor, ExchangeKind::all_reduce, c.in};
+    c.forward = {exchange + ".reduce", Axis::tensor, ExchangeKind::all_reduce, c.in};
   }
   b.cross(std::move(c));
   b.set_rows(l.residual_rows());
+}
+
+void learned_positions(LayerBuilder& b, const TransformerLayout& l, const std::string& name, const std::string& sum,
+                       double entries) {
+  const double rank_tokens = l.tokens() / l.sequence_shares();
+  b.set_partial(l.sequence_parallel());
+  b.embedding({.name = name, .entries = entries, .width = l.hidden(), .lookups = rank_tokens});
+  b.set_partial(false);
+  add_positions(b, l, sum, b.residual_element() * (rank_tokens * l.hidden()), 2);
 }
 
 Layer embedding_layer(const TransformerLayout& l) {
@@ -102,12 +113,8 @@ Layer embedding_layer(const TransformerLayout& l) {
   token_embedding(b, l);
   const Bytes tensor = b.residual_bytes(l.hidden());
   if (l.config.position_embedding == PositionEmbedding::learned) {
-    const double positions = static_cast<double>(l.config.max_position_embeddings);
-    const double rank_tokens = l.tokens() / l.sequence_shares();
-    b.set_partial(l.sequence_parallel());
-    b.embedding({.name = "position_embedding", .entries = positions, .width = l.hidden(), .lookups = rank_tokens});
-    b.set_partial(false);
-    add_positions(b, l, "embedding_sum", b.residual_element() * (rank_tokens * l.hidden()), 2);
+    learned_positions(b, l, "position_embedding", "embedding_sum",
+                      static_cast<double>(l.config.max_position_embeddings));
   }
   if (l.config.embedding_norm) residual_norm(b, l, "embedding_norm");
   if (l.config.embedding_dropout > 0) b.dropout({.name = "embedding_dropout", .width = l.hidden()});
@@ -123,6 +130,13 @@ Layer dense_block(const TransformerLayout& l, std::int64_t index) {
   attention_branch(b, l, index);
   feed_forward_branch(b, l);
   return l.finish_block(std::move(b));
+}
+
+bool activation_casts(const TransformerLayout& l, const FeedForward& f) {
+  const TransformerOptions& o = l.options;
+  return o.fp8 && o.fused_operations && o.fused_gated_activation && o.fused_projections && l.config.gated_mlp &&
+         l.config.activation_dropout == 0 && !f.routed &&
+         (o.fp8_scaling == Fp8Scaling::delayed || o.fp8_scaling == Fp8Scaling::block);
 }
 
 namespace {
@@ -172,15 +186,6 @@ void weigh_rows(Operator& op, Bytes weights, const std::string& tensors) {
   op.forward.back().work.bytes += weights;
   op.backward.front().work.bytes += weights * 2;
   op.saved_tensors.push_back({tensors + ".weights", weights});
-}
-
-/// Does the kernel of the activation write the operand of the product after it in fp8, and backward the gradients that the
-/// products before it read? It knows the scale of no tensor whose maximum a pass finds before.
-bool activation_casts(const TransformerLayout& l, const FeedForward& f) {
-  const TransformerOptions& o = l.options;
-  return o.fp8 && o.fused_operations && o.fused_gated_activation && o.fused_projections && l.config.gated_mlp &&
-         l.config.activation_dropout == 0 && !f.routed &&
-         (o.fp8_scaling == Fp8Scaling::delayed || o.fp8_scaling == Fp8Scaling::block);
 }
 
 void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
@@ -380,15 +385,19 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
   b.add(std::move(op));
 }
 
-void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
-  project_in(b, l, f);
-  if (f.routed) b.set_module(RecomputedPart::moe_act);
-  clamp_inputs(b, l, f);
+void feed_forward_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   if (l.config.gated_mlp)
     gated_activation(b, l, f);
   else
     activation(b, l.precision, f.prefix + l.config.activation, f.width, kept_input(l, b.row_bytes(f.width)),
                weights_of_rows(b, l, f));
+}
+
+void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
+  project_in(b, l, f);
+  if (f.routed) b.set_module(RecomputedPart::moe_act);
+  clamp_inputs(b, l, f);
+  feed_forward_activation(b, l, f);
   b.set_module(RecomputedPart::none);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);

@@ -120,6 +120,10 @@ AttentionShape self_attention_shape(const TransformerLayout&, std::int64_t index
 
 /// softmax(q·kᵀ)·v of given queries, keys and values, in one kernel or in several, depending on the options.
 void attention(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
+/// Rotates queries and keys of these widths, by as many kernels as the options state.
+void rotary(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
+/// Multiplies the output of attention, of `width` a row, by the sigmoid of a part of its input.
+void attention_gate(LayerBuilder&, const TransformerLayout&, double width);
 /// y = x·W from the values of all heads to the hidden size.
 void output_projection(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
 /// Projections, rotary embedding and attention, with queries, keys and values of the same tokens.
@@ -160,12 +164,19 @@ struct FeedForward {
 };
 /// Two linear layers with the activation between them, or three if it is gated.
 void feed_forward(LayerBuilder&, const TransformerLayout&, const FeedForward&);
+/// The activation of such a part, with a gate or without, by the kernels that the options state.
+void feed_forward_activation(LayerBuilder&, const TransformerLayout&, const FeedForward&);
+/// Does the kernel of the activation write the operand of the product after it in fp8, and backward the gradients that the
+/// products before it read? It knows the scale of no tensor whose maximum a pass finds before.
+bool activation_casts(const TransformerLayout&, const FeedForward&);
 /// One kernel that reads and writes `width` elements a row and keeps its input (or output).
 void activation(LayerBuilder&, Precision, const std::string& name, double width);
 /// Adds an activation that keeps `kept_bytes` of its input and multiplies its rows by these weights.
 void activation(LayerBuilder&, Precision, const std::string& name, double width, Bytes kept_bytes, Bytes weights);
 /// Router, permutation, grouped expert GEMMs, combination, and shared experts. See `transformer_network`.
 void mixture_of_experts(LayerBuilder&, const TransformerLayout&);
+/// Router and experts with the exchanges of tensor ranks around them, whose names begin with `prefix`.
+void exchanged_experts(LayerBuilder&, const TransformerLayout&, const std::string& prefix);
 /// Experts, or a dense feed-forward part in layers without experts, with norm and residual.
 void experts_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index);
 
@@ -180,6 +191,14 @@ void select_rows(LayerBuilder&, const TransformerLayout&, const std::string& nam
 /// Adds the same `positions` to every sample.
 void add_positions(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes positions, int terms);
 
+/// Adds a learned table of `entries` positions, whose rows are added to those of every sample by the kernel `sum`.
+void learned_positions(LayerBuilder&, const TransformerLayout&, const std::string& name, const std::string& sum,
+                       double entries);
+
+/// Looks tokens up in the table `name`, whose entries are split over the ranks of the tensor axis, and exchanges the rows.
+/// `tied`, `owned`: as in `LayerBuilder::Embedding`.
+void look_up(LayerBuilder&, const TransformerLayout&, const std::string& name, const std::string& exchange, bool tied,
+             bool owned);
 /// Looks tokens up in a table whose entries are split over the ranks of the tensor axis. With a `prefix` of its
 /// kernels' names, the table is that of the first layer.
 void token_embedding(LayerBuilder&, const TransformerLayout&, const std::string& prefix = "");

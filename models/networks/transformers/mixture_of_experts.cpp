@@ -277,18 +277,18 @@ void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t in
     return;
   }
   begin_branch(b, l, "mlp");
-  if (l.sharding().folds_experts()) {
-    mixture_of_experts(b, l);
-    end_branch(b, l, "mlp");
-    return;
-  }
-  begin_columns(b, l, "mlp", Readers::others);        // the router reads it too
+  exchanged_experts(b, l, "mlp");
+  end_branch(b, l, "mlp");
+}
+
+void exchanged_experts(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
+  if (l.sharding().folds_experts()) return mixture_of_experts(b, l);
+  begin_columns(b, l, prefix, Readers::others);       // the router reads it too
   const bool holds_gradient = l.sequence_parallel();  // the gathered gradient of the output lives until the router's
   if (holds_gradient) b.hold(l.hidden_bytes());
   mixture_of_experts(b, l);
   if (holds_gradient) b.release();
-  end_rows(b, l, "mlp", Readers::others);
-  end_branch(b, l, "mlp");
+  end_rows(b, l, prefix, Readers::others);
 }
 
 }  // namespace trainyard::transformers

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/networks/transformers/operator_keys.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/formula.hpp"
 #include "sim/error.hpp"
@@ -17,81 +18,42 @@ namespace {
 
 constexpr std::size_t kMostListed = 100000;  // operators with repetition; a typing error must not fill the memory
 
-/// The keys of an operator besides `name`, `rows` and `every_rank`, which all have.
-struct OperatorKeys {
-  const char* word;
-  std::vector<std::string> required, optional, flags;
-  bool splits = false;
-  std::vector<std::pair<std::string, std::vector<std::string>>> words = {};  ///< keys with the words that they may have
-};
-
-const std::vector<OperatorKeys>& operator_keys() {
-  static const std::vector<OperatorKeys> all{
-      {"linear", {"in", "out"}, {"readers"}, {"bias", "first", "shares_input", "after_attention"}, true},
-      {"layer_norm", {"width"}, {"heads"}, {}, true},
-      {"rms_norm", {"width"}, {"heads"}, {}, true},
-      {"plain_norm", {"width"}, {}, {}},
-      {"scale", {"width"}, {}, {"shift"}},
-      {"activation", {"width"}, {}, {"gated"}, true},
-      {"attention", {"heads", "width"}, {"key_value_heads", "keys", "attended"}, {"causal"}},
-      {"experts", {"width", "experts", "chosen", "inner"}, {"shared"}, {"gated", "bias", "router_bias", "shared_gate"}},
-      {"mamba2", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
-      {"gated_delta", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
-      {"kimi_delta", {"width", "heads", "head", "groups", "state"}, {"chunk", "taps"}, {"bias"}},
-      {"convolution", {"width", "taps"}, {}, {"bias"}, true},
-      {"kernel", {"moved"}, {"flops", "backward_moved", "backward_flops", "kept", "parameters"}, {"sequential"}, true},
-      {"exchange",
-       {"width"},
-       {},
-       {},
-       false,
-       {{"kind", {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}},
-        {"over", {"tensor", "context", "expert"}}}},
-      {"rotary", {"width"}, {}, {}, true},
-      {"residual", {"width"}, {}, {}},
-      {"embedding", {"entries", "width"}, {}, {}},
-      {"tables", {"entries", "width"}, {"tables", "lookups", "element"}, {}},
-      {"interaction", {"vectors", "width"}, {"others"}, {}},
-      {"learned", {"elements", "width"}, {}, {}},
-      {"move", {"in", "out"}, {}, {}, true},
-      {"cross_entropy", {"classes"}, {}, {}},
-      {"mean_squared_error", {"width"}, {}, {}}};
-  return all;
-}
-
-const OperatorKeys& keys_of(const std::string& word, const Place& place) {
-  std::vector<std::string> words;
-  for (const OperatorKeys& keys : operator_keys()) {
-    if (same_name(keys.word, word)) return keys;
-    words.emplace_back(keys.word);
-  }
-  fail(place, fmt::format("model.layers: unknown operator \"{}\"{}", word, hint(word, words)));
-}
+const Key kBranch{"operators",
+                  "The operators of a residual's branch, or those that run while tables exchange vectors, for "
+                  "example [rms_norm: {width: hidden}]."};
 
 /// Reads `linear: {in: hidden, out: 64}`.
 ListedOperator read_operator(const Node& item) {
   if (item.kind != Node::Kind::map || item.fields.size() != 1)
     fail(item.place, "model.layers: expected an operator, such as linear: {in: hidden, out: 64}");
-  const auto& [word, node] = item.fields.front();
-  const OperatorKeys& keys = keys_of(word, node.key_place);
+  const OperatorKeys& keys = operator_keys(item.fields.front().first, item.fields.front().second.key_place);
+  const Node& node = *Fields(item, "model.layers.operators").child({item.fields.front().first, keys.meaning});
   ListedOperator op;
   op.word = keys.word;
   op.place = node.place;
   Fields fields(node, "model.layers: " + op.word);
-  op.name = fields.text("name", op.word);
-  for (const std::string& key : keys.required) op.sizes[key] = fields.text(key);
-  for (const std::string& key : keys.optional)
-    if (fields.has(key)) op.sizes[key] = fields.text(key);
-  if (fields.has("rows")) op.sizes["rows"] = fields.text("rows");
-  for (const std::string& flag : keys.flags)
-    if (fields.boolean(flag, false)) op.flags.insert(flag);
-  for (const auto& [key, words] : keys.words) op.words[key] = fields.choice(key, words);
-  if (fields.boolean("every_rank", false)) op.flags.insert("every_rank");
-  if (keys.splits && fields.has("split"))
-    op.split = fields.choice("split", op.word == "linear" ? std::vector<std::string>{"columns", "rows"}
-                                                          : std::vector<std::string>{"columns"});
-  if (const bool is_residual = op.word == "residual"; is_residual || (op.word == "tables" && fields.has("operators"))) {
-    const Node& branch = fields.required_child("operators");
+  op.name = fields.text(kOperatorName, op.word);
+  for (const Key& key : keys.sizes) op.sizes[std::string(key.name)] = fields.formula(key);
+  const auto read_further = [&](const Key& key) {
+    if (std::string formula = fields.formula(key, ""); !formula.empty()) op.sizes[std::string(key.name)] = formula;
+  };
+  const auto read_flag = [&](const Key& key) {
+    if (fields.boolean(key, false)) op.flags.emplace(key.name);
+  };
+  for (const Key& key : keys.further) read_further(key);
+  for (const Key& key : keys.flags) read_flag(key);
+  read_further(kOperatorRows);
+  read_flag(kOperatorEveryRank);
+  for (const OperatorWord& word : keys.words)
+    if (const std::string chosen =
+            word.is_required ? fields.choice(word.key, word.words) : fields.choice(word.key, word.words, "");
+        !chosen.empty())
+      op.words[std::string(word.key.name)] = chosen;
+  for (const Key& name : keys.names)
+    if (const std::string text = fields.text(name, ""); !text.empty()) op.words[std::string(name.name)] = text;
+  if (op.words.contains("split")) op.split = op.words.at("split");
+  if (const bool is_residual = op.word == "residual"; is_residual || (op.word == "tables" && fields.has(kBranch))) {
+    const Node& branch = fields.required_child(kBranch);
     if (branch.kind != Node::Kind::list)
       fail(branch.place, fmt::format("model.layers: {}: expected a list of operators", op.word));
     for (const Node& inner : branch.items) op.operators.push_back(read_operator(inner));
@@ -115,26 +77,113 @@ void check_sizes(const std::vector<ListedOperator>& operators, const SizeValues&
   }
 }
 
+/// Reads how often a layer or a group of layers follows itself; 0 without the key.
+std::int64_t read_repeat(Fields& fields, const SizeValues& sizes) {
+  const Key key{"repeat",
+                "Number of equal layers in a row, the blocks, or of equal groups of layers, for example 24. "
+                "Default: a single layer, which plan.recompute leaves alone."};
+  const std::string formula = fields.formula(key, "");
+  if (formula.empty()) return 0;
+  constexpr double most = 10000;
+  const double repeat = size_value(formula, sizes, fields.place_of("repeat"), "model.layers: repeat");
+  if (repeat != std::floor(repeat) || repeat > most)
+    fields.refuse("repeat", fmt::format("{:.10g}; expected a whole number from 1 to {:.0f}", repeat, most));
+  return static_cast<std::int64_t>(repeat);
+}
+
 ListedLayer read_listed_layer(const Node& item, const SizeValues& sizes) {
   Fields fields(item, "model.layers");
   ListedLayer layer;
   layer.place = item.place;
-  layer.name = fields.text("layer");
-  if (fields.has("repeat")) {
-    constexpr double most = 10000;
-    const double repeat = size_value(fields.text("repeat"), sizes, fields.place_of("repeat"), "model.layers: repeat");
-    if (repeat != std::floor(repeat) || repeat > most)
-      fields.refuse("repeat", fmt::format("{:.10g}; expected a whole number from 1 to {:.0f}", repeat, most));
-    layer.repeat = static_cast<std::int64_t>(repeat);
-  }
-  layer.width = fields.text("width", "");
-  layer.rows = fields.text("rows", "tokens");
-  const Node& operators = fields.required_child("operators");
+  layer.name = fields.text({"layer", "Name of a layer, for example block. The network can be cut between layers."});
+  layer.repeat = read_repeat(fields, sizes);
+  layer.width = fields.formula(
+      {"width", "Elements in a row of a layer's output, for example hidden. Default: the layer ends with the loss."},
+      "");
+  layer.rows =
+      fields.formula({"rows", "Rows of a sample of a layer's output, for example sample. Default: tokens."}, "tokens");
+  const Node& operators = fields.required_child(
+      {"operators",
+       "The operators of a layer in their order, for example [rms_norm: {width: hidden}]. Each reads what "
+       "the one before it gives."});
   if (operators.kind != Node::Kind::list || operators.items.empty())
     fail(operators.place, "model.layers: expected a list of operators");
   for (const Node& inner : operators.items) layer.operators.push_back(read_operator(inner));
   fields.finish();
   return layer;
+}
+
+/// Returns the names in the order of a group's layers: those of the list, or the letters of a word.
+std::vector<std::string> read_pattern(const Node& pattern) {
+  std::vector<std::string> names;
+  if (pattern.kind == Node::Kind::list) {
+    for (const Node& item : pattern.items) names.push_back(item.scalar);
+  } else if (pattern.kind == Node::Kind::scalar) {
+    for (const char letter : pattern.scalar) names.emplace_back(1, letter);
+  }
+  if (names.empty()) fail(pattern.place, "model.layers: pattern: expected names of layers, such as [mamba, attention]");
+  return names;
+}
+
+/// Reads a layer, or a group of layers in the order of its pattern, which is repeated.
+void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLayer>& layers) {
+  if (item.kind != Node::Kind::map || item.find("layer") || !item.find("layers"))
+    return layers.push_back(read_listed_layer(item, sizes));
+  Fields fields(item, "model.layers");
+  const Node& inner = fields.required_child(
+      {"layers", "Layers of a group, which are blocks, for example [{layer: M, operators: [move: {in: 1, out: 1}]}]."});
+  std::vector<ListedLayer> group;
+  std::vector<std::string> names;
+  if (inner.kind == Node::Kind::list)
+    for (const Node& layer : inner.items) {
+      group.push_back(read_listed_layer(layer, sizes));
+      group.back().repeat = std::max<std::int64_t>(1, group.back().repeat);
+      names.push_back(group.back().name);
+    }
+  if (group.empty()) fail(inner.place, "model.layers: expected a list of layers");
+  const Node* pattern = fields.child(
+      {"pattern",
+       "Order of a group's layers: their names, for example [M, M, A] or MMA if names are letters. Default: "
+       "each layer once, in the order of the group."});
+  const std::vector<std::string> order = pattern ? read_pattern(*pattern) : names;
+  const std::int64_t repeat = std::max<std::int64_t>(1, read_repeat(fields, sizes));
+  if (static_cast<std::size_t>(repeat) * order.size() > kMostListed)
+    fields.refuse("repeat",
+                  fmt::format("{} layers; at most {}", repeat * static_cast<std::int64_t>(order.size()), kMostListed));
+  for (std::int64_t i = 0; i < repeat; ++i)
+    for (const std::string& name : order) {
+      const auto layer = std::ranges::find(group, name, &ListedLayer::name);
+      if (layer == group.end())
+        fail(pattern->place,
+             fmt::format("model.layers: pattern: no layer \"{}\" in the group{}", name, hint(name, names)));
+      layers.push_back(*layer);
+    }
+  fields.finish();
+}
+
+/// Checks that products with the weight of an embedding have its sizes. Pipelines sum the two gradients of a table that the
+/// first stage has at its beginning and the last stage at its end. `first`: the first operator of the network.
+void check_tied(const std::vector<ListedOperator>& operators, const ListedOperator& first, bool is_last_layer,
+                const SizeValues& sizes) {
+  for (const ListedOperator& op : operators) {
+    check_tied(op.operators, first, is_last_layer, sizes);
+    const auto tied = op.words.find("tied");
+    if (tied == op.words.end()) continue;
+    if (!is_last_layer)
+      fail(op.place, fmt::format("model.layers: {}: tied: only products in the last layer can be tied", op.name));
+    if (first.word != "embedding" || first.name != tied->second)
+      fail(op.place, fmt::format("model.layers: {}: tied: no embedding \"{}\" begins the first layer{}", op.name,
+                                 tied->second, first.word == "embedding" ? "; nearest: " + first.name : ""));
+    for (const auto& [mine, other] : {std::pair{"in", "width"}, {"out", "entries"}}) {
+      const auto value = [&](const ListedOperator& of, const char* key) {
+        return size_value(of.sizes.find(key)->second, sizes, of.place, std::string("model.layers: ") + key);
+      };
+      if (const double a = value(op, mine), b = value(first, other); a != b)
+        fail(op.place, fmt::format("model.layers: {}: {} is {:.10g}, and the {} of the embedding to which it is tied "
+                                   "is {:.10g}; expected equal sizes",
+                                   op.name, mine, a, other, b));
+    }
+  }
 }
 
 using KeyAndText = std::pair<const char*, const char*>;
@@ -172,6 +221,53 @@ const std::vector<OperatorConfig>& operator_configs() {
         {"pooled_projection_dim", "pooled"}},
        {{"guidance_embeds", "true"}, {"patch_size", "1"}},
        {"axes_dims_rope", "out_channels"},
+       {}},
+      {"_class_name",
+       "QwenImageTransformer2DModel",
+       "qwen-image",
+       {{"num_attention_heads", "heads"},
+        {"attention_head_dim", "head"},
+        {"num_layers", "blocks"},
+        {"in_channels", "patch"},
+        {"joint_attention_dim", "text_width"}},
+       {{"guidance_embeds", "false"}, {"patch_size", "2"}, {"out_channels", "16"}},
+       {"axes_dims_rope", "pooled_projection_dim"},
+       {}},
+      {"_class_name",
+       "PixArtTransformer2DModel",
+       "pixart-sigma-xl-2",
+       {{"num_attention_heads", "heads"},
+        {"attention_head_dim", "head"},
+        {"num_layers", "blocks"},
+        {"caption_channels", "text_width"}},
+       {{"in_channels", "4"},
+        {"out_channels", "8"},
+        {"patch_size", "2"},
+        {"use_additional_conditions", "false"},
+        {"attention_bias", "true"}},
+       {"activation_fn", "attention_type", "cross_attention_dim", "dropout", "interpolation_scale",
+        "norm_elementwise_affine", "norm_eps", "norm_num_groups", "norm_type", "num_embeds_ada_norm", "sample_size",
+        "upcast_attention"},
+       {}},
+      {"_class_name",
+       "CogVideoXTransformer3DModel",
+       "cogvideox-5b",
+       {{"num_attention_heads", "heads"},
+        {"attention_head_dim", "head"},
+        {"num_layers", "blocks"},
+        {"text_embed_dim", "text_width"},
+        {"max_text_seq_length", "text"},
+        {"time_embed_dim", "time"}},
+       {{"in_channels", "16"},
+        {"out_channels", "16"},
+        {"patch_size", "2"},
+        {"attention_bias", "true"},
+        {"norm_elementwise_affine", "true"},
+        {"use_rotary_positional_embeddings", "true"},
+        {"use_learned_positional_embeddings", "false"}},
+       {"activation_fn", "dropout", "flip_sin_to_cos", "freq_shift", "norm_eps", "sample_frames", "sample_height",
+        "sample_width", "spatial_interpolation_scale", "temporal_compression_ratio", "temporal_interpolation_scale",
+        "timestep_activation_fn"},
        {}},
       {"_class_name",
        "WanModel",
@@ -265,7 +361,10 @@ SizeValues OperatorLists::values(double tokens) const {
 OperatorLists read_operator_lists(Fields& fields, double tokens) {
   OperatorLists lists;
   lists.place = fields.place();
-  if (const Node* sizes = fields.child("sizes")) {
+  if (const Node* sizes = fields.child(
+          {"sizes",
+           "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and of "
+           "sample (1), for example {hidden: 512, inner: 4 * hidden}. Default: none."})) {
     if (sizes->kind != Node::Kind::map) fail(sizes->place, "model.sizes: expected a map, such as {hidden: 64}");
     for (const auto& [name, node] : sizes->fields) {
       if (name == "tokens" || name == "sample")
@@ -275,21 +374,25 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
     }
   }
   const SizeValues sizes = lists.values(tokens);
-  const Node& layers = fields.required_child("layers");
+  const Node& layers = fields.required_child(
+      {"layers",
+       "Layers of a network of operators (model_type: operators), and groups of layers, for example [{layer: "
+       "head, operators: [cross_entropy: {classes: 2}]}]."});
   if (layers.kind != Node::Kind::list || layers.items.empty())
     fail(layers.place,
          "model.layers: expected a list, such as [{layer: head, operators: [cross_entropy: {classes: 2}]}]");
+  for (const Node& item : layers.items) read_layers(item, sizes, lists.layers);
   std::size_t operators = 0;
-  for (const Node& item : layers.items) {
-    ListedLayer layer = read_listed_layer(item, sizes);
+  for (const ListedLayer& layer : lists.layers) {
     check_sizes(layer.operators, sizes);
     for (const auto& [key, formula] : {std::pair{"width", layer.width}, {"rows", layer.rows}})
       if (!formula.empty()) size_value(formula, sizes, layer.place, fmt::format("model.layers: {}", key));
     operators += count_of(layer.operators) * static_cast<std::size_t>(std::max<std::int64_t>(1, layer.repeat));
-    lists.layers.push_back(std::move(layer));
+    if (operators > kMostListed)
+      fail(layers.place, fmt::format("model.layers: {} operators; at most {}", operators, kMostListed));
+    check_tied(layer.operators, lists.layers.front().operators.front(), &layer == &lists.layers.back(), sizes);
   }
-  if (operators > kMostListed)
-    fail(layers.place, fmt::format("model.layers: {} operators; at most {}", operators, kMostListed));
+  check_widths(lists, sizes);
   return lists;
 }
 

@@ -50,6 +50,11 @@ struct OperatorLists {
   SizeValues values(double tokens) const;
 };
 
+/// Throws UserError if an operator, or the end of a residual or of a layer, reads rows of another width than those that the
+/// operator before it gives, or a tensor rank's part of them where it reads whole rows. Rows that follow rows of another
+/// number are not compared, because any operator may have given them.
+void check_widths(const OperatorLists&, const SizeValues&);
+
 /// Reads `sizes` and `layers`, and computes each size once for sequences of `tokens`. Throws UserError with the place.
 OperatorLists read_operator_lists(Fields&, double tokens);
 

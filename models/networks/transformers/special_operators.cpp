@@ -45,6 +45,7 @@ ExpertsConfig experts_of(const ListedOperator& op, const SizeValues& sizes) {
   e.shared_intermediate_size = whole_size(op, "shared", sizes, 0);
   e.shared_gate = op.is("shared_gate");
   e.router_bias = op.is("router_bias");
+  e.correction_bias = op.is("correction_bias");
   if (e.per_token > e.count)
     fail(op.place,
          fmt::format("model.layers: experts: {} of {} are chosen; expected at most all", e.per_token, e.count));
@@ -64,10 +65,7 @@ void experts(LayerBuilder& b, const TransformerLayout& rows, const ListedOperato
                  "columns", op);
   require_shares(l, "tensor", l.tensor(), static_cast<double>(config.experts.shared_intermediate_size),
                  "shared columns", op);
-  const bool folds = l.sharding().folds_experts();
-  if (!folds) begin_columns(b, l, op.name, Readers::others);
-  mixture_of_experts(b, l);
-  if (!folds) end_rows(b, l, op.name, Readers::others);
+  exchanged_experts(b, l, op.name);
 }
 
 /// A state-space layer or linear attention with its projections: see `scan_mixer`.

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "models/fitted/measured_family.hpp"
+#include "models/networks/transformers/operator_keys.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "models/software/stack.hpp"
@@ -42,6 +43,19 @@ std::string hardware_path(const std::string& what) {
   const bool is_part = kind == "gpu" || kind == "hca" || kind == "cpu" || kind == "fabric";
   if (!is_part || part != std::string::npos) return "";
   return "cluster." + kind;
+}
+
+/// Returns the path of a key of a network that is written as operators; "": it has no description. Keys that all operators
+/// have are listed once.
+std::string operator_path(const AskedField& field) {
+  constexpr std::string_view operators = "model.layers: ";
+  if (field.words.empty()) return "";
+  if (field.what == "model" || field.what == "model.layers" || field.what == "model.layers.operators")
+    return field.what + "." + field.key;
+  if (!field.what.starts_with(operators)) return "";
+  for (const Key& common : {kOperatorName, kOperatorRows, kOperatorEveryRank})
+    if (field.key == common.name) return "model.layers.operators.linear." + field.key;
+  return "model.layers.operators." + field.what.substr(operators.size()) + "." + field.key;
 }
 
 constexpr const char* kPreflightHost = "preflight host ";  // a host of cluster.preflight in errors
@@ -119,6 +133,19 @@ constexpr const char* kGenerationExample =
     "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, mode: inference}\n"
     "generation: {requests: 64, concurrency: 16, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
     "speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}\n";
+
+/// A scenario of a network of operators, for example with a group of layers.
+std::string operator_scenario(const std::string& model) {
+  return "cluster: {node: dgx-a100}\nplan: {micro_batch_size: 1}\nmodel: " + model + "\n";
+}
+constexpr const char* kGroupExample =
+    "{model_type: operators, tokens: 8, layers: [{pattern: [M, M, A], repeat: 2, layers: [{layer: M, operators: [move: "
+    "{in: 1, out: 1}]}, {layer: A, operators: [move: {in: 1, out: 1}]}]}]}";
+constexpr const char* kTiedExample =
+    "{model_type: operators, tokens: 8, sizes: {hidden: 8, entries: 9}, layers: [{layer: embedding, operators: "
+    "[embedding: {name: token_embedding, entries: entries, width: hidden}]}, {layers: [{layer: M, operators: [move: "
+    "{in: "
+    "1, out: 1}]}]}, {layer: head, operators: [linear: {in: hidden, out: entries, tied: token_embedding}]}]}";
 
 /// Keys of a stack that no stack of the catalog has.
 constexpr const char* kStackExample = "{name: example, bucket: 25 MiB, anchor: {spread: 0.05, devices: 8}}";
@@ -218,7 +245,7 @@ const char* smallest_scenario() {
          "plan: {micro_batch_size: 1}\n";
 }
 
-std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
+std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields, bool has_operators) {
   std::vector<ScenarioField> fields;
   std::map<std::string, std::size_t> seen;
   for (const AskedField& field : asked_fields.fields()) {
@@ -233,9 +260,16 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
     else if (const std::string hardware = hardware_path(field.what); !hardware.empty()) {
       path = hardware + "." + field.key;
       of_hardware = true;
+    } else if (has_operators) {
+      path = operator_path(field);
     }
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
     if (path.empty()) continue;
+    std::string words = field.words;
+    if (field.what == "model.layers.operators") {
+      const OperatorKeys& keys = operator_keys(field.key, {});
+      words += fmt::format(" Example: {}: {}.", keys.word, keys.example);
+    }
     // Some fields are read twice: from the hardware and from the scenario.
     if (const auto [stored, fresh] = seen.emplace(path, fields.size()); !fresh) {
       ScenarioField& first = fields[stored->second];
@@ -246,7 +280,7 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
       if (first.condition.empty()) first.condition = field.condition;
       continue;
     }
-    fields.push_back({path, field.words, field.condition,
+    fields.push_back({path, std::move(words), field.condition,
                       field.type.empty() && !choices.empty() ? "a name" : field.type, field.required, field.fallback,
                       std::move(choices), field.value, of_hardware});
   }
@@ -256,6 +290,8 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
 std::vector<std::string> example_scenarios() {
   std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample, kGenerationExample};
   for (const char* example : kExamples) texts.push_back(std::string(kExampleBase) + example);
+  for (const OperatorKeys& keys : operator_keys()) texts.push_back(operator_scenario(operator_example(keys)));
+  for (const char* model : {kGroupExample, kTiedExample}) texts.push_back(operator_scenario(model));
   return texts;
 }
 
@@ -299,7 +335,7 @@ std::vector<ScenarioField> known_scenario_fields() {
     read_scenario(document, file.stem().string());
   }
   std::map<std::string, ScenarioField> by_path;  // fields of a map follow it
-  std::vector<ScenarioField> found = scenario_fields(asked_fields);
+  std::vector<ScenarioField> found = scenario_fields(asked_fields, true);
   add_software_fields(found);
   for (ScenarioField& field : found) {
     field.value.clear();

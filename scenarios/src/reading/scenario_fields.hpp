@@ -21,8 +21,9 @@ struct ScenarioField {
 };
 
 /// Returns the fields that readers asked for while scenarios were read, in that order: those of the scenario's
-/// sections, and figures of the hardware that a cluster can change ("cluster.hca.rate").
-std::vector<ScenarioField> scenario_fields(const AskedFields&);
+/// sections, and figures of the hardware that a cluster can change ("cluster.hca.rate"). has_operators: also the keys of a
+/// network that is written as operators, once for all operators of a kind.
+std::vector<ScenarioField> scenario_fields(const AskedFields&, bool has_operators = false);
 
 /// Returns the text of a scenario with the keys that have no default, and no others.
 const char* smallest_scenario();

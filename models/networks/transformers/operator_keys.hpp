@@ -1,0 +1,41 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+
+/// A key of an operator with one of several words as its value.
+struct OperatorWord {
+  Key key;
+  std::vector<std::string> words;
+  bool is_required = true;
+};
+
+/// An operator that layers can list, with the keys that it has besides `name`, `rows` and `every_rank`. The words are those
+/// of `trainyard help scenario`.
+struct OperatorKeys {
+  const char* word;
+  const char* meaning;
+  const char* example;            ///< an operator that is read as it stands, with the sizes of `operator_example`
+  std::vector<Key> sizes = {};    ///< required
+  std::vector<Key> further = {};  ///< sizes with a default
+  std::vector<Key> flags = {};    ///< true or false; default: false
+  std::vector<OperatorWord> words = {};
+  std::vector<Key> names = {};  ///< keys with a name of another operator
+};
+
+/// All operators, in the order of the reference.
+const std::vector<OperatorKeys>& operator_keys();
+
+/// Returns the keys of an operator. Throws UserError with the nearest word.
+const OperatorKeys& operator_keys(const std::string& word, const Place&);
+
+/// The keys of all operators: name, rows, every_rank.
+extern const Key kOperatorName, kOperatorRows, kOperatorEveryRank;
+
+/// Returns a network of one layer with the operator's example, as a document's text.
+std::string operator_example(const OperatorKeys&);
+
+}  // namespace trainyard
