@@ -54,7 +54,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
        "model",
        {"whisper", "wav2vec2", "hubert", "wavlm", "encodec", "musicgen", "speecht5"},
        {"t5", "t5-base"}},
-      {"other encoder-decoders", "model", {"bart", "mbart", "pegasus", "mt5", "umt5", "longt5"}, {"t5", "t5-base"}},
+      {"other encoder-decoders", "model", {"bart", "mbart", "pegasus", "umt5", "longt5"}, {"t5", "t5-base"}},
       {"other encoders of text",
        "model",
        {"electra", "deberta", "deberta-v2", "distilbert", "albert", "modernbert"},

@@ -223,6 +223,69 @@ layers:
       - linear: {name: output, in: hidden, out: vocabulary, split: columns}
       - cross_entropy: {classes: vocabulary}
 )",
+       true, true},
+      {"nemotron_h",
+       R"({model_type: nemotron_h, hybrid_override_pattern: "MEM*EM*-", hidden_size: 1024, vocab_size: 4099,
+         max_position_embeddings: 2048, num_attention_heads: 8, num_key_value_heads: 4, head_dim: 128,
+         intermediate_size: 4096, mamba_num_heads: 32, n_routed_experts: 8, num_experts_per_tok: 2,
+         moe_intermediate_size: 512, moe_shared_expert_intermediate_size: 1024})",
+       R"(
+model_type: operators
+name: nemotron_h
+tokens: 2048
+sizes: {hidden: 1024, heads: 8, key_value_heads: 4, head: 128, inner: 4096, vocabulary: 4099}
+layers:
+  - layer: embedding
+    width: hidden
+    operators:
+      - embedding: {entries: vocabulary, width: hidden, split: rows}
+  - pattern: MEM*EM*-
+    layers:
+      - layer: M
+        width: hidden
+        operators:
+          - residual:
+              width: hidden
+              operators:
+                - rms_norm: {width: hidden}
+                - mamba2: {width: hidden, heads: 32, head: 64, groups: 8, state: 128, chunk: 128, bias: true}
+      - layer: E
+        width: hidden
+        operators:
+          - residual:
+              width: hidden
+              operators:
+                - rms_norm: {width: hidden}
+                - experts:
+                    {width: hidden, experts: 8, chosen: 2, inner: 512, shared: 1024, correction_bias: true}
+      - layer: "*"
+        width: hidden
+        operators:
+          - residual:
+              width: hidden
+              operators:
+                - rms_norm: {width: hidden}
+                - linear: {name: q, in: hidden, out: heads * head, split: columns, readers: 3}
+                - linear: {name: k, in: hidden, out: key_value_heads * head, split: columns, shares_input: true}
+                - linear: {name: v, in: hidden, out: key_value_heads * head, split: columns, shares_input: true}
+                - attention: {heads: heads, key_value_heads: key_value_heads, width: head, causal: true}
+                - linear: {name: projection, in: heads * head, out: hidden, split: rows, after_attention: true}
+      - layer: "-"
+        width: hidden
+        operators:
+          - residual:
+              width: hidden
+              operators:
+                - rms_norm: {width: hidden}
+                - linear: {name: fc1, in: hidden, out: inner, split: columns}
+                - activation: {name: relu2, width: inner, split: columns}
+                - linear: {name: fc2, in: inner, out: hidden, split: rows}
+  - layer: head
+    operators:
+      - rms_norm: {width: hidden}
+      - linear: {name: output, in: hidden, out: vocabulary, split: columns}
+      - cross_entropy: {classes: vocabulary}
+)",
        true, true}};
   return all;
 }

@@ -307,7 +307,12 @@ TEST_CASE("widths of rows are compared between operators, branches and layers", 
       Contains("attention reads rows of 24 elements (2 heads of queries and 2 of keys and values, of 4), and v "
                "before it gives 16 (8 + 4 + 4)"));
   CHECK_THAT(head("linear: {in: 8, out: inner, split: columns}, activation: {width: inner}"),
-             Contains("activation reads whole rows, and linear before it gives a tensor rank's part of a row"));
+             Contains("activation reads whole rows, and linear before it gives a tensor rank's part of a row; expected "
+                      "split: columns, or a product with split: rows before it"));
+  CHECK_THAT(
+      head("linear: {in: 8, out: inner, split: columns}, linear: {name: down, in: inner, out: 8}"),
+      Contains("down reads whole rows, and linear before it gives a tensor rank's part of a row; expected split: "
+               "rows"));
   CHECK_THAT(head("linear: {in: 8, out: inner}, activation: {width: inner, gated: true}"),
              Contains("activation reads rows of 64 elements (2 x width: inner), and linear before it gives 32"));
   CHECK_THAT(
@@ -329,6 +334,25 @@ TEST_CASE("widths of rows are compared between operators, branches and layers", 
           "linear: {in: 8, out: 24, parts: 3}, rms_norm: {heads: 2, width: 4}, rotary: {width: 16}, attention: {heads: "
           "2, width: 4}, kernel: {moved: 8}, linear: {in: 5, out: 4}, cross_entropy: {rows: 4, classes: 9}")
           .empty());
+}
+
+TEST_CASE("a wide product stays in 16 bits in a plan of fp8, without casts and their launches",
+          "[network][operators]") {
+  TransformerOptions options;
+  options.fp8 = true;
+  options.fp8_linear_launches = 23;
+  const Layer layer =
+      built(
+          "{model_type: operators, tokens: 512, layers: [{layer: block, repeat: 1, width: 64, operators: "
+          "[linear: {name: low, in: 64, out: 16, wide: true}, linear: {name: high, in: 16, out: 64}]}]}",
+          options)
+          .layers.front();
+  CHECK(names(layer.forward) == std::vector<std::string>{"low", "high.cast", "high"});
+  CHECK(names(layer.backward) ==
+        std::vector<std::string>{"high.gradient_cast", "high.dgrad", "high.wgrad", "low.dgrad", "low.wgrad"});
+  CHECK(work_of(layer.forward, "low").precision == static_cast<std::uint8_t>(Precision::bf16));
+  CHECK(work_of(layer.forward, "low").launches == 1);
+  CHECK(work_of(layer.forward, "high").launches + work_of(layer.forward, "high.cast").launches == 23);
 }
 
 TEST_CASE("a group of unlike layers is repeated in the order of its pattern", "[network][operators]") {

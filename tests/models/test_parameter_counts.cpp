@@ -51,7 +51,13 @@ TEST_CASE("BERT's head depends on its architecture", "[transformer]") {
   CHECK(parameters("large", "BertForPreTraining") == 336'226'108);
 }
 
-TEST_CASE("RoBERTa has BERT's layers, and Gemma 3's text part has its library's defaults", "[transformer]") {
+TEST_CASE("configs that have another family's layers are read with their library's defaults", "[transformer]") {
+  // 300,176,768 parameters of google/mt5-small: two tables of 250,112 x 512, and the layers of T5 1.1.
+  CHECK(network_of(
+            parsed_config("{model_type: mt5, d_ff: 1024, d_kv: 64, d_model: 512, num_decoder_layers: 8, num_heads: "
+                          "6, num_layers: 8, vocab_size: 250112, is_encoder_decoder: true}"),
+            1, 512)
+            .parameters() == 300'176'768);
   // 124,697,433 parameters of roberta-base in its safetensors file; two positions for padding are left out.
   CHECK(network_of(parsed_config("{architectures: [RobertaForMaskedLM], model_type: roberta, vocab_size: 50265, "
                                  "num_hidden_layers: 12, hidden_size: 768, num_attention_heads: 12, intermediate_size: "

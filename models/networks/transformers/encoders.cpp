@@ -182,14 +182,15 @@ const RegisterTransformer registered_vit{"vit", {read_vit, vit_layers}};
 
 /// Reads T5's name of the feed-forward part: an activation, or "gated-" and an activation.
 void read_t5_activation(Fields& f, TransformerConfig& c) {
-  std::string name = f.choice(
-      "feed_forward_proj",
-      {"relu", "gelu", "gelu_new", "silu", "gated-relu", "gated-gelu", "gated-gelu_new", "gated-silu"}, "relu");
+  std::string name =
+      f.choice("feed_forward_proj",
+               {"relu", "gelu", "gelu_new", "silu", "gated-relu", "gated-gelu", "gated-gelu_new", "gated-silu"},
+               c.model_type == "mt5" ? "gated-gelu" : "relu");
   c.gated_mlp = name.starts_with("gated-");
   c.activation = c.gated_mlp ? name.substr(6) : name;
 }
 
-/// Defaults are those of transformers.T5Config.
+/// Defaults are those of transformers.T5Config, and of MT5Config (Xue et al. 2021).
 void read_t5(Fields& f, TransformerConfig& c) {
   c.vocab_size = read_size(f, "vocab_size");
   c.hidden_size = read_size(f, "d_model");
@@ -206,7 +207,7 @@ void read_t5(Fields& f, TransformerConfig& c) {
   c.causal = false;  // the decoder's mask is part of the bias
   c.norm = Norm::rms_norm;
   read_t5_activation(f, c);
-  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", c.model_type != "mt5");
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = c.activation_dropout =
       read_probability(f, "dropout_rate", 0.1);
   if (!f.boolean("is_encoder_decoder", true))
@@ -352,6 +353,7 @@ std::vector<Layer> t5_layers(const TransformerLayout& l) {
 }
 
 const RegisterTransformer registered_t5{"t5", {read_t5, t5_layers}};
+const RegisterTransformer registered_mt5{"mt5", {read_t5, t5_layers}};
 
 }  // namespace
 

@@ -72,9 +72,12 @@ class WidthCheck {
   /// Checks that a tensor rank has a part of the rows, or whole rows.
   void require_split(const ListedOperator& op, bool split) const {
     if (flow_.parts.empty() || flow_.split == split) return;
-    fail(op.place, fmt::format("model.layers: {} reads {}, and {} before it gives {}; expected the same `split`",
-                               op.name, split ? "a tensor rank's part of a row" : "whole rows", flow_.from,
-                               split ? "whole rows" : "a tensor rank's part of a row"));
+    const char *part = "a tensor rank's part of a row", *rows = "whole rows";
+    fail(op.place, fmt::format("model.layers: {} reads {}, and {} before it gives {}; expected {}", op.name,
+                               split ? part : rows, flow_.from, split ? rows : part,
+                               split                 ? "split: columns before it"
+                               : op.word == "linear" ? "split: rows"
+                                                     : "split: columns, or a product with split: rows before it"));
   }
 
   void require(const ListedOperator& op, std::string_view key) const {
