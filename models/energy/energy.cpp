@@ -19,11 +19,11 @@ Site read_site(const Node& entry) {
       fields.power({"power", "Most power of the whole site with cooling, for `size`, for example 2 MW."}, Watts{});
   site.racks = fields.integer<int>({"racks", "Number of racks, for `size`. Default: no limit."}, 1, 0);
   site.rack_power = fields.power({"rack_power", "Most power of the nodes of a rack, for example 40 kW."}, Watts{});
-  site.rack_nodes = fields.integer<int>({"rack_nodes", "Most nodes of a rack, by its units. Default: no limit."}, 1, 0);
+  site.rack_nodes = fields.integer<int>({"rack_nodes", "Most nodes of a rack. Default: no limit."}, 1, 0);
+  site.rack_units = fields.integer<int>(
+      {"rack_units", "Units of a rack for nodes and switches, for example 42. Default: no limit."}, 1, 0);
   site.ports =
       fields.integer<int>({"ports", "Ports of the network for adapters, for `size`. Default: no limit."}, 1, 0);
-  if ((site.rack_power.value > 0 || site.rack_nodes > 0) && site.racks == 0)
-    fields.refuse(site.rack_nodes > 0 ? "rack_nodes" : "rack_power", "needs site.racks, the number of racks");
   fields.finish();
   site.sources = figure_sources(entry, fields.what());
   return site;

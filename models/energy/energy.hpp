@@ -17,7 +17,10 @@ struct Site {
   // Limits that `size` sets; 0: no limit.
   Watts power, rack_power;                   ///< most power of the whole site, with cooling, and of a rack, without it
   int racks = 0, rack_nodes = 0, ports = 0;  ///< number of racks, most nodes of a rack, and ports for adapters
+  int rack_units = 0;                        ///< units (of 44.45 mm) of a rack that nodes and switches can have
   Sources sources;
+  /// Returns true if it says how many nodes a rack takes.
+  bool knows_racks() const { return racks > 0 || rack_nodes > 0 || rack_units > 0 || rack_power.value > 0; }
 };
 /// Reads and checks an entry with `pue` (1 to 5). Throws UserError with the place.
 Site read_site(const Node& entry);

@@ -49,17 +49,45 @@ void Ownership::set_network(const Purchase& purchase, double price_of_switches, 
   per_million *= year() / old_year;
 }
 
-// Owning costs `fixed + u * energy` at a use of u, a rent `unused + u * (used - unused)`. Buying pays between the largest
-// lower and the least upper limit of u.
-std::optional<BreakEven> break_even(const Ownership& o) {
+namespace {
+
+/// Returns the least use at which owning costs no more than a rent. Owning costs `fixed + u * energy` at a use of u, a rent
+/// `unused + u * (used - unused)`. No value: it costs more even at full use.
+std::optional<double> least_use(const Ownership& o, const YearlyRent& rent) {
   const double energy = o.yearly.at("electricity") + o.yearly.at("cooling"), fixed = o.year() - energy;
+  const double slope = rent.used - rent.unused - energy;
+  if (o.year() > rent.used) return std::nullopt;
+  return slope > 0 ? std::max(0.0, (fixed - rent.unused) / slope) : 0;  // else it costs less at any use
+}
+
+}  // namespace
+
+std::optional<BreakEven> break_even(const Ownership& o) {
   std::optional<BreakEven> least;
   for (const YearlyRent& rent : o.rents) {
-    if (o.year() > rent.used) return std::nullopt;
-    const double slope = rent.used - rent.unused - energy, use = (fixed - rent.unused) / slope;
-    if (slope > 0 && (!least || use > least->use)) least = BreakEven{std::max(0.0, use), rent.terms};
+    const std::optional<double> use = least_use(o, rent);
+    if (!use) return std::nullopt;
+    if (!least || *use > least->use) least = BreakEven{*use, rent.terms};
   }
   return least;
+}
+
+std::vector<RentComparison> compare_rents(const Ownership& o) {
+  std::vector<YearlyRent> rents = o.rents;
+  const double unused = o.owned_unused;
+  if (o.spot_year > 0) rents.push_back({"spot", unused, o.spot_year});
+  std::vector<RentComparison> all;
+  for (const YearlyRent& rent : rents) {
+    RentComparison& compared = all.emplace_back(RentComparison{rent.terms, rent.used, least_use(o, rent), {}, {}, {}});
+    if (const auto years = o.break_even_years(rent)) compared.months = *years * kMonthsOfYear;
+    if (o.yearly_share <= 0) continue;
+    const double price = o.price() + (rent.used - o.year()) / o.yearly_share;
+    if (price <= 0) continue;
+    compared.price = price;
+    const double nodes = price - (o.price() - o.purchase_prices.at("nodes"));
+    if (nodes > 0 && o.bought_nodes > 0) compared.node = nodes / o.bought_nodes;
+  }
+  return all;
 }
 
 void Ownership::add_rent(const std::string& terms, double unused, double used) {
@@ -73,8 +101,11 @@ const YearlyRent* least_rent(const Ownership& o) {
 
 std::optional<double> Ownership::break_even_years() const {
   const YearlyRent* rent = least_rent(*this);
-  if (!rent) return std::nullopt;
-  const double running = year() - yearly.at("depreciation") - yearly.at("interest"), saved = rent->used - running;
+  return rent ? break_even_years(*rent) : std::nullopt;
+}
+
+std::optional<double> Ownership::break_even_years(const YearlyRent& rent) const {
+  const double running = year() - yearly.at("depreciation") - yearly.at("interest"), saved = rent.used - running;
   if (saved <= interest * price()) return std::nullopt;
   return interest > 0 ? -std::log1p(-interest * price() / saved) / std::log1p(interest) : price() / saved;
 }
@@ -122,14 +153,15 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   const double price = all.price();
   all.interest = purchase.interest;
   all.years = purchase.years;
+  all.yearly_share = purchase.yearly_share();
+  all.bought_nodes = bought_nodes;
   all.yearly["depreciation"] = price / purchase.years;
   all.yearly["interest"] = price * annuity(purchase.interest, purchase.years) - price / purchase.years;
   if (purchase.interest == 0) all.yearly["interest"] = 0;
   all.yearly["electricity"] = watts / watts_a_kilowatt * kHoursOfYear * purchase.kwh;
   all.yearly["cooling"] = all.yearly["electricity"] * (pue - 1);
   all.yearly["staff"] = price * purchase.staff;
-  constexpr double months = 12;
-  const double kilowatt_year = months * purchase.kw_month / watts_a_kilowatt;
+  const double kilowatt_year = kMonthsOfYear * purchase.kw_month / watts_a_kilowatt;
   all.yearly["space"] = price * purchase.space + most_watts * kilowatt_year;
   // The nodes draw power in proportion to their most, or each as much if that is not known.
   const double owned_share = nodes == 0       ? 0

@@ -86,29 +86,17 @@ class PriceNames {
     }
   }
 
-  /// Returns the name of the GPU of a type of node, "" if its entry has none itself.
-  std::string gpu_name(const std::string& node) const {
-    try {
-      const Node entry = catalog_.resolve("node", Node::scalar_node(node));
-      const Node* gpu = entry.find("gpu");
-      const Node* type = gpu && gpu->kind == Node::Kind::map ? gpu->find("type") : gpu;
-      return type ? type->scalar : "";
-    } catch (const UserError&) {
-      return "";
-    }
-  }
-
   /// ", for example dgx-h100": the nodes with a GPU.
   std::string nodes_with(const std::string& gpu) const {
     constexpr std::size_t most = 4;
     std::vector<std::string> all;
     for (const std::string& node : nodes_)
-      if (all.size() < most && same_name(gpu_name(node), gpu)) all.push_back(node);
+      if (all.size() < most && same_name(gpu_of_node(catalog_, node), gpu)) all.push_back(node);
     return all.empty() ? "" : fmt::format(" with this GPU, such as {}", fmt::join(all, ", "));
   }
 
   std::string gpu_of(const std::string& node) const {
-    const std::string gpu = gpu_name(node);
+    const std::string gpu = gpu_of_node(catalog_, node);
     return gpu.empty() ? "" : ", " + gpu;
   }
 };
@@ -120,6 +108,17 @@ void collect_scalars(const Node& node, std::vector<std::string>& all) {
 }
 
 }  // namespace
+
+std::string gpu_of_node(const Catalog& catalog, const std::string& node) {
+  try {
+    const Node entry = catalog.resolve("node", Node::scalar_node(node));
+    const Node* gpu = entry.find("gpu");
+    const Node* type = gpu && gpu->kind == Node::Kind::map ? gpu->find("type") : gpu;
+    return type ? type->scalar : "";
+  } catch (const UserError&) {
+    return "";
+  }
+}
 
 void check_price_names(const Node& prices, const Catalog& catalog, const std::vector<std::string>& defined) {
   PriceNames(catalog, defined).check(prices);

@@ -12,6 +12,9 @@ namespace trainyard {
 /// if the name is that of a part of another kind.
 void check_price_names(const Node& prices, const Catalog&, const std::vector<std::string>& defined = {});
 
+/// Returns the name of the GPU of a type of node; "": there is no such type, or its entry states none itself.
+std::string gpu_of_node(const Catalog&, const std::string& node);
+
 /// Lists all scalars of a section of a scenario, such as its cluster: among them are the names that it defines.
 std::vector<std::string> names_in_section(const Node* section);
 

@@ -81,7 +81,7 @@ void read_parts(Prices::Parts& parts, Fields& fields) {
 Purchase::Steps read_steps(Fields& fields, const Key& key) {
   const Node* node = fields.child_unless_null(key);
   if (!node) return {};
-  if (node->kind != Node::Kind::map) return {{1, fields.number(key, 0, kMostMoney)}};
+  if (node->kind != Node::Kind::map || node->find("value")) return {{1, fields.number(key, 0, kMostMoney)}};
   Fields map(*node, fields.path(key));
   Purchase::Steps steps;
   for (const auto& [name, child] : node->fields) {
@@ -314,6 +314,9 @@ Prices read_prices(const Node& node, const std::optional<double>& site_kwh) {
   prices.place = node.place;
   fields.text("name", "");
   fields.text("description", "");
+  fields.child("sources");
+  prices.source =
+      fields.text({"source", "Origin of all figures that state none themselves, for example a quote and its day."}, "");
   prices.currency = fields.text("currency", "USD");
   read_rents(prices.rents, fields, "gpu_hour", &Prices::Rent::gpu_hour);
   read_rents(prices.rents, fields, "node_hour", &Prices::Rent::node_hour);

@@ -83,6 +83,8 @@ struct Ownership {
   double spot_year = 0;           ///< rent of the same GPUs for a year on spot nodes; 0: they have none
   double interest = 0;            ///< interest of a year, as a share
   double years = 4;               ///< years of depreciation
+  double yearly_share = 0;        ///< cost of a year as a share of the purchase price (Purchase::yearly_share)
+  int bought_nodes = 0;           ///< number of the nodes that are bought
   int owned_nodes = 0;            ///< number of the nodes that were owned before: the purchase prices are of the others
   double owned_in_use = 0;        ///< yearly cost of the power of the nodes that were owned before, if they are in use
   double owned_unused = 0;        ///< yearly cost of their space by `kw_month`
@@ -103,8 +105,10 @@ struct Ownership {
   void leave_out(const std::string& part) { purchase_prices[part] = 0; }
   /// Lists these parts.
   std::vector<std::string> left_out() const;
-  /// Years of full use after which its price and running costs equal the least rent of the same time, both discounted by
-  /// the interest. No value: never, or there is no rent.
+  /// Years of full use after which its price and running costs equal a rent of the same time, both discounted by the
+  /// interest. No value: never.
+  std::optional<double> break_even_years(const YearlyRent&) const;
+  /// Years of full use after which they equal the least rent. No value: never, or there is no rent.
   std::optional<double> break_even_years() const;
 };
 
@@ -119,6 +123,18 @@ struct BreakEven {
 std::optional<BreakEven> break_even(const Ownership&);
 /// Returns the rent that costs least at full use. Null: there is none.
 const YearlyRent* least_rent(const Ownership&);
+
+/// Values at which owning a cluster costs as much as one rent. Each is changed by itself.
+struct RentComparison {
+  std::string terms;             ///< "on demand", "reserved 12 months", "spot"
+  double year = 0;               ///< rent of a year at full use
+  std::optional<double> use;     ///< least share of the hours in use. No value: it costs more even at full use
+  std::optional<double> price;   ///< purchase price of the cluster, always in use. No value: its use alone costs more
+  std::optional<double> node;    ///< price of a bought node at that purchase price. No value: none, or less than 0
+  std::optional<double> months;  ///< months of full use, both discounted by the interest. No value: never
+};
+/// Compares owning with every rent, those of spot nodes among them, which are taken away.
+std::vector<RentComparison> compare_rents(const Ownership&);
 
 /// Numbers of switches and cables of a network.
 struct SwitchCount {
@@ -164,7 +180,8 @@ struct Prices {
     /// Returns the name and the price of a type of switch. No value: it has no price.
     std::optional<std::pair<std::string, double>> switch_named(const std::string& name) const;
   } parts;
-  double kwh = 0;  ///< price of a kWh of electricity, paid in addition to rents; 0: rents include it
+  double kwh = 0;      ///< price of a kWh of electricity, paid in addition to rents; 0: rents include it
+  std::string source;  ///< origin of all figures that state none; empty: it is not stated
   Purchase purchase;
   Place place;
 
@@ -178,12 +195,13 @@ struct Prices {
                                               int gpus_a_node);
 };
 
-/// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
+/// Reads `{currency, source, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
 /// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
 /// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, cables: {LENGTH:
 /// money}, storage, years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A
 /// price of a purchase is money, or a map from quantities to money (of the storage, from numbers of nodes). A delivery is a time, or a list of batches `{nodes,
-/// after}`. `check_price_names` checks the names.
+/// after}`. `check_price_names` checks the names. Each figure may
+/// be `{value, source, unverified}`, with texts of sources in `sources`, as in the catalog.
 /// `site_kwh`: a site's own price of a kWh, for a purchase, and for rents if electricity is paid in addition to them.
 /// Throws UserError with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&, const std::optional<double>& site_kwh = {});
@@ -198,8 +216,8 @@ struct RentCost {
   double paid_hours = 0;  ///< hours of the cluster that are reserved, or used
 };
 /// Number of hours in a year of 365 days, and in a month, its twelfth.
-constexpr double kHoursOfYear = 8760;
-constexpr double kHoursOfMonth = kHoursOfYear / 12;
+constexpr double kHoursOfYear = 8760, kMonthsOfYear = 12;
+constexpr double kHoursOfMonth = kHoursOfYear / kMonthsOfYear;
 /// Returns the hours of reserved terms that cover this time, and their cost in hours of full price.
 struct ReservedHours {
   double paid = 0, cost = 0;

@@ -65,6 +65,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"node.pcie.switches", "PCIe switches: [{socket: 0, gpus: [0, 1], hcas: [0], uplink_lanes: 16}, ...]"},
       {"node.power.busy", "power of all but devices, CPUs and HCAs: memory, NVSwitches, drives, fans, losses"},
       {"node.power.idle", "the same power without work"},
+      {"node.rack_units", "height of the node in units of a rack"},
       {"node.rated_power", "most power of the whole node as its maker rates it, which a site provides"},
       {"node.socket_link.latency", "latency of a hop between sockets"},
       {"node.socket_link.rate", "rate between two sockets, each way"},

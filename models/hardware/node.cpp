@@ -121,6 +121,10 @@ void read_host(NodeType& node, Fields& fields, const Catalog& catalog) {
   node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
   node.rest_power = read_power(fields);
+  constexpr std::int64_t most_units = 1000;  // a node may fill several racks
+  node.rack_units = static_cast<int>(
+      fields.integer({"rack_units", "Height of the node in units of a rack, for `site`."}, 0, std::int64_t{0}));
+  if (node.rack_units > most_units) fields.refuse("rack_units", "more than all racks of any node");
   // Only limits and rents of a site need it, which take it from the entry (`provided_power`).
   fields.power({"rated_power", "Most power of the whole node as its maker rates it, for `site`."}, Watts{0});
 }

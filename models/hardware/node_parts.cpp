@@ -60,6 +60,7 @@ NetworkSwitch read_network_switch(const Node& entry) {
     network_switch.latency = read_latency(fields, "latency");
     network_switch.power = read_power(fields);
     network_switch.sharp = fields.boolean("sharp", false);
+    network_switch.rack_units = fields.integer<int>({"rack_units", "Height of the switch in units of a rack."}, 1, 0);
   });
 }
 

@@ -53,12 +53,13 @@ struct NetworkSwitch {
   BytesPerSecond rate;  ///< rate of each port, per direction; all ports reach it at once
   Picoseconds latency;  ///< from port to port, without queues
   PowerDraw power;      ///< power of the whole switch, without transceivers
+  int rack_units = 0;   ///< height in units of a rack; 0: not stated
   bool sharp = false;   ///< sums the data that pass through it (SHARP from its second version on)
   Sources sources;
 };
 
-/// Reads and checks an entry of the catalog's switches: `ports`, `rate`, `latency`, `power`, `sharp`. Throws UserError
-/// with the place.
+/// Reads and checks an entry of the catalog's switches: `ports`, `rate`, `latency`, `power`, `sharp`, `rack_units`. Throws
+/// UserError with the place.
 NetworkSwitch read_network_switch(const Node& entry);
 
 /// One port of a network adapter. Units: SI.

@@ -115,6 +115,7 @@ struct NodeType {
     return Watts{gpus * gpu.power.busy.value + sockets * cpu.power.busy.value + hcas * hca_power.busy.value +
                  rest_power.busy.value};
   }
+  int rack_units = 0;                       ///< height in units of a rack; 0: not stated
   double gpu_speed = 1;                     ///< relative speed: kernels take 1/gpu_speed as long
   std::vector<GraphWire> wires;             ///< wires of a "graph" node
   std::vector<std::string> extra_switches;  ///< names of the switches of a "graph" node

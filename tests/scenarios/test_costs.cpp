@@ -309,6 +309,9 @@ TEST_CASE("a run compares buying with each rent of the prices, and names the one
   CHECK(*o.break_even_years() == Approx(100000 / 43800.0));
   const auto j = result_fields().json(r).at("money").at("ownership");
   CHECK(j.at("break_even_terms") == point->terms);
+  REQUIRE(j.at("break_evens").size() == 4);  // each rent, and spot
+  CHECK(j.at("break_evens").at(0).at("use") == point->use);
+  CHECK(j.at("break_evens").at(3).at("terms") == "spot");
   CHECK(j.at("yearly_rents").at(2).at("used") == o.rents.back().used);
   CHECK(j.at("spot_year") == o.spot_year);
 }

@@ -257,6 +257,91 @@ TEST_CASE("a site without room for a single node says what the smallest one need
   }
 }
 
+TEST_CASE("racks are filled by power, units and number of nodes, whichever takes the fewest", "[size]") {
+  // A DGX A100 has 6 units and 6.5 kW.
+  const auto answer_at = [](const std::string& site) {
+    SizeOptions options;
+    options.days = 100;
+    options.gpus = 64;
+    options.node_types = {"dgx-a100"};
+    options.work = 2e5;
+    return size_clusters(parse_document("cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {global_batch_size: 64, "
+                                        "micro_batch_size: 1, training: {tokens: 1e9}}\nsite: " +
+                                            site + "\n",
+                                        "small.yaml"),
+                         "small", options);
+  };
+  for (const auto& [site, limit, nodes] : {std::tuple{"{rack_units: 42, rack_power: 100 kW}", "rack_units", 7},
+                                           {"{rack_units: 42, rack_power: 40 kW}", "rack_power", 6},
+                                           {"{rack_units: 42, rack_nodes: 2}", "rack_nodes", 2},
+                                           {"{rack_units: 42, racks: 3}", "rack_units", 7}}) {
+    INFO(site);
+    const SizeAnswer answer = answer_at(site);
+    REQUIRE_FALSE(answer.rows.empty());
+    for (const SizeRow& row : answer.rows) {
+      CHECK(row.rack_limit == limit);
+      CHECK(row.nodes_of_rack == nodes);
+      CHECK(row.racks == (row.nodes + nodes - 1) / nodes);
+    }
+    CHECK(answer.site_limits.size() == (std::string(site).find("racks: 3") == std::string::npos ? 0 : 1));
+    for (const SizeSiteLimit& room : answer.site_limits) CHECK(room.nodes == 3 * nodes);
+  }
+  CHECK(answer_at("{rack_units: 5}").why_none.find("a node has 6 units, and a rack has 5") != std::string::npos);
+}
+
+TEST_CASE("owning is compared with every rent: at the use, the price and the time of a comparison both cost the same",
+          "[costs]") {
+  for (const char* interest : {"0", "0.08"}) {
+    const auto costs_at = [&](double node) {
+      const Prices prices = read_prices(parse_document(
+          fmt::format("purchase: {{node: {{box: {}}}, storage: 500, years: 4, kwh: 0.1, staff: 0.05, interest: {}}}\n",
+                      node, interest),
+          "p.yaml"));
+      Ownership o = cost_of_ownership(prices.purchase, {{"box", "chip", 10, 8, 8}}, 10000, 1.5, 3);
+      o.add_rent("reserved 12 months", 12000, 16000);  // less than owning at full use
+      o.spot_year = 9000;                              // less than the power alone
+      return o;
+    };
+    const Ownership o = costs_at(2000);
+    const std::vector<RentComparison> all = compare_rents(o);
+    REQUIRE(all.size() == 3);
+    CHECK(all[0].terms == "on demand");
+    CHECK(all[1].terms == "reserved 12 months");
+    CHECK(all[2].terms == "spot");
+    const double energy = o.yearly.at("electricity") + o.yearly.at("cooling");
+    REQUIRE(all[0].use);
+    CHECK(o.year() - energy + *all[0].use * energy == Approx(*all[0].use * all[0].year));
+    CHECK_FALSE(all[1].use);  // it costs more at any use, but a lower price or more years would change this
+    CHECK_FALSE(break_even(o));
+    for (const RentComparison& rent : {all[0], all[1]}) {
+      CAPTURE(rent.terms, interest);
+      REQUIRE((rent.price && rent.node && rent.months));
+      CHECK(costs_at(*rent.node).year() == Approx(rent.year));
+      CHECK(costs_at(*rent.node).price() == Approx(*rent.price));
+      const double years = *rent.months / 12, rate = o.interest;
+      const double discounted = rate > 0 ? (1 - std::pow(1 + rate, -years)) / rate : years;
+      const double running = o.year() - o.yearly.at("depreciation") - o.yearly.at("interest");
+      CHECK(o.price() + running * discounted == Approx(rent.year * discounted));
+    }
+    CHECK_FALSE((all[2].use || all[2].price || all[2].months));
+  }
+}
+
+TEST_CASE("prices state their sources, of each figure or of all", "[costs]") {
+  const Prices prices = read_prices(parse_document(
+      "source: a quote\nsources: {offer: an offer of May}\ngpu_hour: {a100-sxm4-80gb: {value: 1.5, source: offer}}\n"
+      "purchase: {node: {dgx-a100: {value: 1000, source: offer, unverified: true}}, switch: {1: 7, 8: {value: 5}}, "
+      "interest: {value: 0.06}}\n",
+      "p.yaml"));
+  CHECK(prices.source == "a quote");
+  CHECK(prices.rents.front().gpu_hour == 1.5);
+  CHECK(prices.purchase.node_price("dgx-a100", "", 8, 2) == 1000);
+  CHECK(Purchase::price_of(prices.purchase.network_switch, 8) == 40);
+  CHECK(prices.purchase.interest == 0.06);
+  CHECK_THROWS_WITH(read_prices(parse_document("gpu_hour: {a100-sxm4-80gb: {value: 1.5, sauce: x}}\n", "p.yaml")),
+                    Catch::Matchers::Contains("p.yaml:1:") && Catch::Matchers::Contains("source"));
+}
+
 TEST_CASE("a training on nodes in batches ends by the phases that run has on these nodes", "[size]") {
   SizeOptions options;
   options.days = 30;

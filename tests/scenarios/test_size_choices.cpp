@@ -288,6 +288,9 @@ TEST_CASE("the choices of size and the verdict are in its JSON, with intervals a
   answer.choices.front().beside = "dgx-a100";
   answer.choices.front().beside_nodes = 2;
   answer.choices.front().risk = 0.14;
+  answer.choices.front().tokens = 2e6;
+  answer.choices.front().tokens_per_joule = 20;
+  CHECK(answer.choices.front().per_million() == Approx(answer.choices.front().money / 2));
   const nlohmann::ordered_json j = size_fields().json(answer);
   const nlohmann::ordered_json& choices = j.at("choices");
   REQUIRE(choices.size() == answer.choices.size());

@@ -42,6 +42,7 @@ inline const std::vector<PageCommand>& page_commands() {
            scenarios + "prices-example.yml",
        1},
       {"fleet fleet.yaml", 1},
+      {"compare small.yaml other.yaml --prices prices.yml", 1},
       {"validate training --family dgxc-h100-llama3.1-8b --points", 2}};
   return commands;
 }
@@ -52,6 +53,14 @@ struct PageFolder : TopoFolder {
     write("small.yaml",
           "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
           "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64, precision: fp16}\n");
+    write("other.yaml",
+          "cluster: {nodes: 1, node: dgx-1v}\nmodel: {base: gpt2, n_layer: 2}\n"
+          "plan: {global_batch_size: 32, micro_batch_size: 2, seq_length: 64, precision: fp16}\n");
+    write(
+        "prices.yml",
+        "source: a test\nsources: {offer: an offer of May}\ngpu_hour: {v100-sxm2-16gb: {value: 1.25, source: offer}}\n"
+        "purchase: {node: {dgx-1v: 50000}, storage: 1000, switch: 2000, cable: 50, interest: 0.05, kwh: 0.1, staff: "
+        "0.02}\n");
     write("fleet.yaml",
           "cluster: {nodes: 3, node: dgx-1v, fabric: nonblocking}\nfleet: {horizon: 20 d}\ntrainings:\n"
           "- {name: long, nodes: [1, 2], count: 3, scenario: small.yaml, plan: {training: {steps: 20000000}}}\n"

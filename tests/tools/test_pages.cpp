@@ -82,11 +82,44 @@ TEST_CASE("the pictures of a run agree with its answer", "[pages][cli]") {
   }
 }
 
+TEST_CASE("a page lists the figures that it assumes, with their units and sources", "[pages][cli]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("run small.yaml --no-what-if --prices prices.yml --html p.html").exit == 0);
+  const json figures = data_of_page(folder.text("p.html"))["assumptions"];
+  const auto source_of = [&figures](const std::string& item, const std::string& figure, const std::string& unit) {
+    for (const json& each : figures)
+      if (each["item"] == item && each["figure"] == figure && each["unit"] == unit)
+        return each["source"].get<std::string>();
+    return "no " + item;
+  };
+  CHECK(source_of("rent of one v100-sxm2-16gb", "1.25", "USD an hour") == "an offer of May");
+  CHECK(source_of("node dgx-1v", "50000", "USD each") == "a test");
+  CHECK(source_of("interest of a year", "0.05", "share") == "a test");
+  CHECK(source_of("depreciation", "4", "years") == "default: the prices state none");
+  // A price without any source is named by its place; prices of other nodes are left out.
+  folder.write("bare.yml", "gpu_hour: {v100-sxm2-16gb: 1.25, h100-sxm5-80gb: 2}\n");
+  REQUIRE(folder.trainyard("run small.yaml --no-what-if --prices bare.yml --html p.html").exit == 0);
+  const json bare = data_of_page(folder.text("p.html"))["assumptions"];
+  REQUIRE(bare.size() == 1);
+  CHECK(bare[0]["source"] == "bare.yml:1, which names no source");
+  // The shipped examples state that they are examples, or name their vendors.
+  REQUIRE(
+      folder
+          .trainyard("size small.yaml --tokens 10M --days 30 --gpus 8 --nodes-of dgx-a100 --work 100K --html p.html "
+                     "--prices " TRAINYARD_SOURCE_DIR "/scenarios/prices-example.yml")
+          .exit == 0);
+  int examples = 0;
+  const json shipped = data_of_page(folder.text("p.html"))["assumptions"];
+  for (const json& each : shipped) examples += each["source"].get<std::string>().starts_with("example: ") ? 1 : 0;
+  CHECK(examples > 15);
+}
+
 TEST_CASE("a page that cannot be written is refused before anything is computed", "[pages][cli]") {
   const PageFolder folder;
   for (const std::string verb :
        {"run small.yaml", "sweep small.yaml --set cluster.nodes=1,2", "plan small.yaml",
-        "learn " TRAINYARD_SOURCE_DIR "/scenarios/learn-local-sgd.yaml", "validate training"}) {
+        "compare small.yaml other.yaml", "learn " TRAINYARD_SOURCE_DIR "/scenarios/learn-local-sgd.yaml",
+        "validate training"}) {
     INFO(verb);
     const TopoAnswer nowhere = folder.trainyard(verb + " --html nowhere/p.html --json p.json");
     CHECK(nowhere.exit == 2);

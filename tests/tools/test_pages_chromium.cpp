@@ -131,14 +131,16 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
                          "choose --work 100K --prices " TRAINYARD_SOURCE_DIR
                          "/scenarios/prices-example.yml --html size.html")
               .exit == 0);
-  REQUIRE(folder.trainyard("fleet fleet.yaml --html fleet.html").exit == 0);
+  REQUIRE(folder.trainyard("fleet fleet.yaml --prices prices.yml --html fleet.html").exit == 0);
+  REQUIRE(folder.trainyard("compare small.yaml other.yaml --prices prices.yml --html compare.html").exit == 0);
+  REQUIRE(folder.trainyard("sweep small.yaml --set cluster.nodes=1,2 --prices prices.yml --html sweep.html").exit == 0);
   REQUIRE(
       folder.trainyard("run " TRAINYARD_SOURCE_DIR "/scenarios/post-training-llama3-8b-16xh100.yaml --html loop.html")
           .exit == 0);
   REQUIRE(folder.trainyard("teach all-reduce --ranks 4 --html lesson.html").exit == 0);
   REQUIRE(folder.trainyard("teach pipeline --stages 2 --micro-batches 2 --html pipeline.html").exit == 0);
-  for (const std::string name :
-       {"p.html", "large.html", "loop.html", "size.html", "plan.html", "fleet.html", "lesson.html", "pipeline.html"}) {
+  for (const std::string name : {"p.html", "large.html", "loop.html", "size.html", "plan.html", "fleet.html",
+                                 "compare.html", "sweep.html", "lesson.html", "pipeline.html"}) {
     const bool is_lesson = name == "lesson.html" || name == "pipeline.html";
     for (const int width : {390, 1400}) {
       INFO(name << " " << width);
@@ -154,6 +156,10 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
     }
     if (is_lesson) continue;
     INFO(name);
+    // A switch to the other colours reaches all charts.
+    const PageDump dark = render(folder, name + "#dark", "--virtual-time-budget=5000");
+    CHECK_THAT(dark.dom.substr(0, 2000), Contains("data-theme=\"dark\""));
+    CHECK(attribute(dark.dom, "data-stale-colours") == "0");
     const std::size_t sides = printed_sides(folder, name);
     CHECK((sides == 1 || sides == 2));
     // The page as it is printed: no text is below 8 pt, and nothing is wider than the paper, which a browser would shrink.
@@ -161,7 +167,14 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
     CHECK(std::stod(attribute(paper.dom, "data-smallest-text")) >= 8);
     CHECK(attribute(paper.dom, "data-wider-than-paper") == "0");
   }
+  // Prices have their units and sources, and the parts of owning sum to their totals, or the page would have problems.
+  const std::string compared = render(folder, "compare.html").dom;
+  CHECK_THAT(compared,
+             Contains("rent of one v100-sxm2-16gb") && Contains("an offer of May") && Contains("USD an hour") &&
+                 Contains("default: the prices state none") && Contains("nodes, depreciation") &&
+                 Contains("data-sum=\"scenarios.0.money.ownership.year\"") && Contains("buying costs less than"));
   const std::string size = render(folder, "size.html").dom;
+  CHECK_THAT(size, Contains("example: a round figure, not an offer") && Contains("storage, depreciation"));
   CHECK_THAT(size, Contains("class=\"track\"") && Contains("deadline"));
   for (const char* key : {" in % of the simulated", "gpu_hour of", "purchase of", "site."}) {
     const std::size_t end = size.find("id=\"in-the-terminal\""), begin = size.find("id=\"verdict\"");
@@ -180,6 +193,7 @@ TEST_CASE("the what-if page answers a change in Chromium, and shows the error of
   CHECK(std::stoi(attribute(plain.dom, "data-charts")) >= 3);
   CHECK(attribute(plain.dom, "data-too-wide") == "0");
   CHECK_THAT(plain.dom, Contains("id=\"of-cluster.nodes\"") && Contains("id=\"of-plan.micro_batch_size\""));
+  CHECK_THAT(plain.dom, Contains("What would help most: ") || Contains("No single faster resource saves"));
 
   const PageDump changed = render_url(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D2", wait);
   const json answer = served.ask(R"([["plan.micro_batch_size","2"]])")["answer"];

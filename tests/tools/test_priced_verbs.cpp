@@ -56,6 +56,68 @@ TEST_CASE("plan, explain and compare with prices have the energy and the costs t
   CHECK_THAT(shell.trainyard("explain best.yaml --layers --prices p.yml").err, Contains("--prices: not with --layers"));
 }
 
+TEST_CASE("cost and energy of tokens are columns of every table, and agree with run", "[costs][jobs][fleet]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("p.yml", kPrices);
+  const auto answer_of = [&shell](const std::string& words) {
+    const test::TopoAnswer ended = shell.trainyard(words + " --json a.json");
+    INFO(ended.err);
+    REQUIRE(ended.exit == 0);
+    return std::pair(ended.out, json::parse(shell.text("a.json")));
+  };
+  const auto near = [](const json& a, const json& b) { return a.get<double>() == Approx(b.get<double>()); };
+  answer_of("plan s.yaml --brief --work 2M --write best.yaml");
+  const auto [plan_text, plan] = answer_of("plan s.yaml --brief --work 2M --prices p.yml");
+  const auto [run_text, run] = answer_of("run best.yaml --no-what-if --prices p.yml");
+  const json& owned = run.at("money").at("ownership");
+  const json& best = plan.at("best").at(0);
+  CHECK(near(best.at("money_per_million"), run.at("money").at("per_million")));
+  CHECK(near(best.at("ownership_per_million"), owned.at("per_million")));
+  CHECK(near(best.at("ownership_total"), owned.at("total")));
+  CHECK(near(best.at("tokens_per_J"), run.at("tokens_per_J")));
+  CHECK_THAT(plan_text, Contains("tokens/J  a million") && Contains("owned"));
+  CHECK_THAT(run_text, Contains("4 years ") && Contains("break-even buying costs less than on demand"));
+  const auto [size_text, size] =
+      answer_of("size s.yaml --days 900 --gpus 8 --nodes-of dgx-a100 --work 100K --purchase --prices p.yml");
+  const json& row = size.at("rows").at(0);
+  const double tokens = row.at("tokens");
+  CHECK(row.at("money_per_million").get<double>() ==
+        Approx(1e6 * row.at("ownership").at("training").get<double>() / tokens));
+  CHECK(row.at("tokens_per_J").get<double>() == Approx(tokens / row.at("energy_J").get<double>()));
+  CHECK_THAT(size_text, Contains("USD a million") && Contains("to own for 4 years"));
+  for (const json& choice : size.at("choices"))
+    CHECK(choice.at("money_per_million").get<double>() == Approx(1e6 * choice.at("money").get<double>() / tokens));
+  const auto [sweep_text, sweep] = answer_of("sweep best.yaml --set plan.global_batch_size=64 --prices p.yml");
+  CHECK(near(sweep.at("points").at(0).at("ownership_total"), owned.at("total")));
+  CHECK_THAT(answer_of("compare best.yaml best.yaml --prices p.yml").first,
+             Contains("owning for all years of depreciation"));
+  // A fleet pays for idle nodes, too: one training that has the cluster a part of the time pays for all of it.
+  shell.write("f.yaml",
+              "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nfleet: {horizon: 900 d}\ntrainings:\n"
+              "- {name: one, nodes: 1, scenario: best.yaml}\n");
+  const auto [fleet_text, fleet] = answer_of("fleet f.yaml --prices p.yml");
+  const json& group = fleet.at("groups").at(0);
+  CHECK(group.at("money_per_million").get<double>() ==
+        Approx(1e6 * group.at("cost").get<double>() / 1e11).epsilon(1e-3));
+  CHECK(group.at("tokens_per_J").get<double>() > 0.8 * run.at("tokens_per_J").get<double>());
+  CHECK_THAT(fleet_text, Contains("a M tokens") && Contains(" to own for 4 years"));
+  // A job alone on a cluster costs what run has; beside others it costs more by its slowdown.
+  shell.write("j.yaml",
+              "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\njobs:\n- {name: a, nodes: 1, scenario: "
+              "best.yaml}\n- {name: b, nodes: 1, scenario: best.yaml}\n");
+  const auto [share_text, share] = answer_of("share j.yaml --steps 3 --prices p.yml");
+  for (const json& job : share.at("jobs")) {
+    CHECK(job.at("alone_money_per_million").get<double>() ==
+          Approx(run.at("money").at("per_million").get<double>()).epsilon(0.01));
+    CHECK(job.at("money_per_million").get<double>() ==
+          Approx(job.at("alone_money_per_million").get<double>() * (1 + job.at("slowdown_share").get<double>())));
+  }
+  CHECK(share.at("currency") == "USD");
+  CHECK_THAT(share_text, Contains("a million: USD"));
+  CHECK_THAT(shell.trainyard("share j.yaml --prices none.yml").err, Contains("none.yml"));
+}
+
 TEST_CASE("run and compare say when a training on bought nodes ends, with their delivery", "[costs][compare]") {
   const test::TopoFolder shell;
   shell.write("s.yaml", kScenario);

@@ -89,6 +89,10 @@ TEST_CASE("the page's questions get the answers of run, and bad ones the errors 
   CHECK(folder.text("saved.yaml").find("micro_batch_size: 2") != std::string::npos);
   CHECK(folder.trainyard("run saved.yaml --no-what-if").exit == 0);
   CHECK_THAT(served.ask("[]", "report")["html"].get<std::string>(), Contains("</html>") && Contains("\"what_if\""));
+  // The page asks for what faster resources save when it shows the answer.
+  CHECK(plain["pending"] == true);
+  REQUIRE(folder.trainyard("run small.yaml --json p.json").exit == 0);
+  CHECK(served.ask("[]", "what_if")["what_if"] == parse_json(folder.text("p.json"))["what_if"]);
 
   const auto error = [&](const std::string& set, const std::string& scenario = "small") {
     return served.ask(set, "answer", scenario).value("error", "");

@@ -228,6 +228,13 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK(answer.at("rows").size() == 1);
     CHECK(answer.contains("nearest"));
   }
+  SECTION("size, while node types are bounded") {
+    const std::vector<std::string> catalog{"size", "small.yaml", "--days", "0.004", "--progress"};
+    const EndedVerb ended = end_at(folder, catalog, "2 of ");
+    check(ended);
+    CHECK_THAT(ended.out, Contains("unfinished interrupted before the search of ") &&
+                              Contains("bounded only, the most promising first: vr-"));
+  }
   SECTION("size, in the search of its first cluster, that has a plan") {
     const EndedVerb ended = end_at(folder, size, "; best ");
     check(ended);

@@ -67,8 +67,8 @@ TEST_CASE("the screen of size has the networks with a legend, and their costs on
   const std::string priced = size_screen(answer);
   CHECK_THAT(priced, Contains("network    2:1 on 128 x dgx-h100 costs 41 million\n") && Contains("1,234,567,890") &&
                          Contains("12.35 s") && Contains("+1.23 %") &&
-                         Contains("  switches: quantum-2, 64 ports each. ports: those with a cable. loss: step time "
-                                  "over that on nonblocking, less 1\n") &&
+                         Contains("  switches: quantum-2, 64 ports each. spines: those without a node. "
+                                  "loss: step time over that on nonblocking, less 1\n") &&
                          Contains("  * the choice. EUR: cost of owning switches and cables during the training. in "
                                   "all: with the rent of the nodes\n"));
   CHECK(test::widest_line(priced) <= 120);

@@ -113,8 +113,6 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
   figures.add("time of all steps",
               [](const Result& r) { return r.whole_time().value > 0 ? long_time(r.whole_time()) : std::string("-"); });
   figures.add("goodput", [](const Result& r) { return r.failures ? percent(r.failures->goodput) : std::string("-"); });
-  if (std::ranges::none_of(comparison.results, [](const Result& r) { return r.money || r.whole_time().value > 0; }))
-    return;
   figures.add("energy a step", [](const Result& r) { return r.energy ? joules(r.energy->step()) : std::string("-"); });
   figures.add("energy of all steps", [](const Result& r) {
     constexpr double kwh_of_mwh = 1000;
@@ -140,6 +138,7 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
   };
   owned("purchase", [](const Ownership& o) { return o.price(); });
   owned("a year of owning", [](const Ownership& o) { return o.year(); });
+  owned("owning for all years of depreciation", [](const Ownership& o) { return o.total(); });
   owned("cost of all steps, owned", [](const Ownership& o) { return o.training; });
   owned("cost of a million tokens, owned", [](const Ownership& o) { return o.per_million; });
   const auto delivered = [](const Result& r) {

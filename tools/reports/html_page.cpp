@@ -3,7 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/xml_text.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/json_text.hpp"
+#include "tools/reports/assumptions.hpp"
+#include "topologies/device_noun.hpp"
 
 // The linker makes these symbols from the files (see CMakeLists.txt) and names them after the files.
 #define TRAINYARD_PAGE_PART(name) extern "C" const char _binary_##name##_start[], _binary_##name##_end[]
@@ -18,6 +21,7 @@ TRAINYARD_PAGE_PART(page_html);
 TRAINYARD_PAGE_PART(page_css);
 TRAINYARD_PAGE_SCRIPT(charts, chart_min_js)
 TRAINYARD_PAGE_SCRIPT(common, page_js)
+TRAINYARD_PAGE_SCRIPT(compare, compare_js)
 TRAINYARD_PAGE_SCRIPT(lesson, lesson_js)
 TRAINYARD_PAGE_SCRIPT(run, run_js)
 TRAINYARD_PAGE_SCRIPT(schedules, schedules_js)
@@ -72,11 +76,29 @@ std::string chart_page(const std::string& title, nlohmann::ordered_json data, st
 }
 
 std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures,
-                     const std::string& device) {
-  nlohmann::ordered_json data{
-      {"answer", answer}, {"screen", screen}, {"pictures", std::move(pictures)}, {"device", device}};
+                     const Scenario& scenario) {
+  nlohmann::ordered_json data{{"answer", answer},
+                              {"screen", screen},
+                              {"pictures", std::move(pictures)},
+                              {"device", device_noun(scenario.cluster)},
+                              {"assumptions", assumptions_json(scenario.document, node_types(scenario))}};
   return chart_page("One training step: " + answer["scenario"].get<std::string>(), std::move(data),
                     {page_script::timeline(), page_script::run()});
+}
+
+std::string comparison_page(nlohmann::ordered_json answer, const std::string& screen,
+                            const std::vector<Scenario>& scenarios) {
+  std::string device;
+  std::vector<std::string> nodes;
+  for (const Scenario& scenario : scenarios) {
+    device = common_noun(device, device_noun(scenario.cluster));
+    for (const std::string& node : node_types(scenario)) nodes.push_back(node);
+  }
+  nlohmann::ordered_json data{{"answer", std::move(answer)},
+                              {"screen", screen},
+                              {"device", device},
+                              {"assumptions", assumptions_json(scenarios.front().document, nodes)}};
+  return chart_page("Scenarios side by side", std::move(data), {page_script::compare()});
 }
 
 }  // namespace trainyard

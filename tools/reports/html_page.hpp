@@ -6,6 +6,8 @@
 
 namespace trainyard {
 
+struct Scenario;
+
 /// A page that opens without a network, with its style, data and scripts inside. Its parts are the files in `page/`,
 /// which are embedded unchanged.
 struct HtmlPage {
@@ -20,6 +22,7 @@ std::string html_text(const HtmlPage&);
 /// The scripts of `page/`, and the library that draws charts (Chart.js).
 namespace page_script {
 std::string_view charts();
+std::string_view compare();
 std::string_view common();
 std::string_view lesson();
 std::string_view run();
@@ -37,8 +40,10 @@ std::string_view validation();
 /// A page of charts. `scripts` draw `data`, whose key `answer` is the JSON that --json writes.
 std::string chart_page(const std::string& title, nlohmann::ordered_json data, std::vector<std::string_view> scripts);
 /// The page of a scenario's answer. `answer`: as --json writes it. `screen`: as the terminal shows it. `pictures`: those
-/// of the run (`draw_run`); null: none. `device`: the noun for its chips (see `device_noun`).
+/// of the run (`draw_run`); null: none.
 std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures,
-                     const std::string& device);
+                     const Scenario&);
+/// The page of scenarios side by side. `answer`: the JSON of the comparison.
+std::string comparison_page(nlohmann::ordered_json answer, const std::string& screen, const std::vector<Scenario>&);
 
 }  // namespace trainyard

@@ -152,6 +152,10 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
   TextTable table{">step", ">over best"};
   if (has_doubt) table.add_column("sure");
   for (const char* name : {"MFU", "memory"}) table.add_column(name);
+  const PlanOutcome& costs = a.best.front().outcome;
+  if (costs.per_joule > 0) table.add_column(costs.tokens_per_s > 0 ? "tokens/J" : "samples/J");
+  if (costs.per_million > 0) table.add_column("a million");
+  if (costs.owned_per_million > 0) table.add_column("owned");
   table.add_column(first, false);
   for (const PlanRow& row : rows) {
     const PlanOutcome& o = row.outcome;
@@ -165,6 +169,12 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
     if (has_doubt) cells.push_back(certainty(row));
     cells.push_back(o.fits ? fmt::format("{:.1f} %", o.mfu * 100) : "-");
     cells.push_back(memory);
+    const auto figure = [&cells](double column, double v) {
+      if (column > 0) cells.push_back(v > 0 ? fmt::format("{:.3g}", v) : "-");
+    };
+    figure(costs.per_joule, o.per_joule);
+    figure(costs.per_million, o.per_million);
+    figure(costs.owned_per_million, o.owned_per_million);
     cells.push_back(words);
   }
   return table;
@@ -336,6 +346,9 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
   text += flatness_line(a) + trust_lines(s, nullptr, "run --sources");
   text = broken_lines(text);
   text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  ", kLineWidth));
+  if (best.per_million > 0 || best.owned_per_million > 0)
+    text += fmt::format("  a million: {} for a million {} by rent and electricity; owned: of bought nodes in use\n",
+                        s.prices.currency, best.tokens_per_s > 0 ? "tokens" : "samples");
   if (a.pareto.size() > 1)
     text += section("For less memory (no simulated plan beats these in time and memory)",
                     plan_table(a, a.pareto, "plan").text("  ", kLineWidth));

@@ -115,9 +115,10 @@ std::string learn_svg(const std::string& title, const LearnStudy&);
 /// The answer of `plan --layers` on one screen: stages with their layers, devices and splits, compared with plans of
 /// equal stages.
 std::string layer_plan_screen(const LayerPlanAnswer&);
-/// Returns the first answer of `size` in words: the bounds of node types, and the cluster with one simulated plan.
-/// Names the conditions of the question that the cluster misses. `row` null: no plan was found.
-std::string first_size_answer(const std::vector<SizeBound>&, const SizeRow* row, const SizeOptions&);
+/// Returns the first answer of `size` in words: the bounds of some of all node types, and the cluster with one simulated
+/// plan. Names the conditions of the question that the cluster misses. `row` null: no plan was found.
+std::string first_size_answer(const std::vector<SizeBound>&, std::size_t all_types, const SizeRow* row,
+                              const SizeOptions&);
 /// Returns the few best clusters so far while `size` searches, a line for each below a head. No line has more than `width`
 /// columns. "": there is none.
 std::string live_size_table(const SizeAnswer&, std::size_t width);

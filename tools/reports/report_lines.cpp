@@ -133,7 +133,9 @@ std::string ownership_lines(const Result& r) {
                   sum_in_parts(o.purchase_prices, m.currency), report_label(""), sum_in_parts(o.yearly, m.currency),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
   if (o.training > 0) text += fmt::format(" · {} {}", is_loop ? "all steps" : "training", amount(o.training));
-  text += rent_or_buy(o);
+  if (o.total() > 0) text += fmt::format(" · {:.3g} years {} {}", o.years, amount(o.total()), m.currency);
+  text += rent_or_buy(o) + "\n" + break_even_lines(o);
+  text.pop_back();
   if (o.delivery > 0)
     text += fmt::format("\n{}all nodes are there after {}{}", report_label("delivery"), long_time(Seconds{o.delivery}),
                         r.whole_time().value > 0
@@ -184,6 +186,20 @@ std::string rent_or_buy(const Ownership& o) {
   return text + (o.spot_year > 0
                      ? fmt::format(" · spot, whose nodes are taken away, rents for {} a year", amount(o.spot_year))
                      : "");
+}
+
+std::string break_even_lines(const Ownership& o) {
+  std::vector<std::string> words;
+  for (const RentComparison& rent : compare_rents(o)) {
+    std::vector<std::string> wins;
+    if (rent.use) wins.push_back(*rent.use > 0 ? "from " + percent(*rent.use) + " use on" : "at any use");
+    if (rent.months) wins.push_back(fmt::format("after {} months of full use", three_digits(*rent.months)));
+    if (rent.price) wins.push_back(fmt::format("at a price below {}", amount(*rent.price)));
+    words.push_back(fmt::format(
+        "{}{} ({} a year) {}", words.empty() ? "buying costs less than " : "", rent.terms, amount(rent.year),
+        wins.empty() ? "never, since its use alone costs more" : fmt::format("{}", fmt::join(wins, ", "))));
+  }
+  return words.empty() ? "" : broken_lines(report_label("break-even") + fmt::format("{}\n", fmt::join(words, "; ")));
 }
 
 std::string rent_lines(const std::vector<RentCost>& rents, const std::string& currency, double most_time) {

@@ -55,6 +55,9 @@ std::string host_call_line(const Result&);
 std::string sum_in_parts(const std::map<std::string, double>& parts, const std::string& currency);
 /// " · buying costs as much as renting (reserved 12 months) if …", or "" without rents.
 std::string rent_or_buy(const Ownership&);
+/// A line that says for each rent from which use, after which time and below which price buying costs less; "" without
+/// rents.
+std::string break_even_lines(const Ownership&);
 /// Lines with the training by each kind of rent, and the one that costs least within `most_time` s; "" if there is only
 /// one.
 std::string rent_lines(const std::vector<RentCost>&, const std::string& currency, double most_time);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/src/sizing/size_answer.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 
@@ -21,6 +22,14 @@ std::string cluster_cell(const SizeAnswer& a, const Cluster& c) {
 inline std::string terms_in_words(const std::string& terms) {
   return terms.empty() || terms == "purchase" ? "" : " (" + terms + ")";
 }
+
+/// Whole from a thousand on, so that sums agree with their parts: "6,466,123". Else four digits.
+inline std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
+
+/// States the chosen network in a sentence, names the sizes that count none, and shows the compared networks as a table.
+std::string network_line(const SizeAnswer&);
+std::string network_legend(const SizeAnswer&);
+std::string network_table(const SizeAnswer&);
 
 /// States the ways to train on owned nodes and on bought ones of another type, in a sentence and as a table.
 std::string island_lines(const SizeAnswer&);

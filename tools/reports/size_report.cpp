@@ -17,9 +17,6 @@
 namespace trainyard {
 namespace {
 
-/// Whole from a thousand on, so that sums agree with their parts: "6,466,123". Else four digits.
-std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
-
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
   std::string text =
       fmt::format("{}{}{} ({}){}: {}, {} GPU-hours", a.largest ? r.model + " on " : "", nodes_in_words(r),
@@ -61,6 +58,16 @@ std::string bound_words(const SizeAnswer& a, const SizeBound& b) {
   if (b.days <= 0) return b.node + " (no plain plan fits on the nodes that were tried)";
   return fmt::format("{} x {} (plain plans take at least {} and {} {})", b.nodes, b.node, days_words(b.days),
                      size_money(b.cost), a.currency.empty() ? "device-hours" : a.currency);
+}
+
+/// The node types that were bounded only.
+std::string not_searched_lines(const SizeAnswer& a) {
+  if (a.not_searched.empty()) return "";
+  std::vector<std::string> words;
+  for (const SizeBound& b : a.not_searched) words.push_back(bound_words(a, b));
+  return wrapped(
+      a.unfinished.empty() ? "not searched (--work 50M searches all): " : "bounded only, the most promising first: ",
+      words, ",");
 }
 
 /// A line for each type of node: the fewest nodes that meet the deadline, and the result of fewer nodes.
@@ -111,7 +118,8 @@ std::string ownership_lines(const SizeAnswer& a) {
                       report_label(fmt::format("{:.3g} years", o.years).c_str()) + sum_in_parts(total, a.currency) +
                       "\n" + report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
-                                  size_money(o.training), o.per_million, a.currency, rent_or_buy(o)));
+                                  size_money(o.training), o.per_million, a.currency, rent_or_buy(o))) +
+         break_even_lines(o);
 }
 
 /// Says which network the figures of the table above count.
@@ -201,109 +209,6 @@ std::string choice_table(const SizeAnswer& a) {
                                        : "rents: with the cost of owning the network during the training"));
 }
 
-/// The line that states the chosen network.
-std::string network_line(const SizeAnswer& a) {
-  return a.networks ? broken_lines(report_label("network") + a.networks->reason + "\n") : "";
-}
-
-/// The switches and cables of the counted network, with their prices, which sum to its price.
-std::string cable_table(const SizeAnswer& a) {
-  const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
-  const SizeNetwork* network = a.networks->choice();
-  if (!network && row) network = a.networks->find(*row, a.counted_network);
-  if (!network || network->by_length.empty()) return "";
-  const auto money = [](const std::optional<double>& amount) { return amount ? size_money(*amount) : "-"; };
-  const auto count_words = [](std::int64_t count, std::int64_t owned) {
-    return counted(count) + (owned > 0 ? fmt::format(", {} of them owned", owned) : "");
-  };
-  const std::int64_t bought_switches = network->switches - network->owned_switches;
-  TextTable table{"part", ">length", ">count", ">price of one", ">price"};
-  table.rows.push_back({"switch", "", count_words(network->switches, network->owned_switches),
-                        network->price_of_switches && bought_switches > 0
-                            ? size_money(*network->price_of_switches / static_cast<double>(bought_switches))
-                            : "-",
-                        money(network->price_of_switches)});
-  std::optional<double> sum = network->price_of_switches;
-  for (const SizeCables& cables : network->by_length) {
-    std::optional<double> price;
-    if (cables.price) price = *cables.price * static_cast<double>(cables.count - cables.owned);
-    table.rows.push_back({cables.optical ? "optical cable" : "copper cable", fmt::format("{} m", exact(cables.length)),
-                          count_words(cables.count, cables.owned), money(cables.price), money(price)});
-    if (sum && price)
-      *sum += *price;
-    else
-      sum.reset();
-  }
-  if (sum) table.rows.push_back({"sum", "", "", "", money(sum)});
-  return fmt::format("\n  parts of {} on {} x {}, with {} in a rack\n", network->network, network->nodes, network->node,
-                     counted_noun(network->nodes_of_rack, "node")) +
-         table.text("  ");
-}
-
-/// Says which network the table of all sizes counts, and names the sizes without one.
-std::string network_legend(const SizeAnswer& a) {
-  if (a.counted_network.empty()) return "";
-  std::vector<std::string> words{fmt::format("all figures count the network {}", a.counted_network)};
-  for (const SizeRow& r : a.rows)
-    if (r.good() && r.network.empty())
-      words.push_back(fmt::format("{}{} x {}", words.size() == 1 ? "except those of " : "", r.nodes, r.node));
-  return wrapped("  ", words, ",");
-}
-
-/// The table of networks.
-std::string network_table(const SizeAnswer& a) {
-  if (!a.networks || a.networks->rows.empty()) return "";
-  const SizeNetworks& all = *a.networks;
-  const bool priced = all.unpriced.empty();
-  TextTable table{"", "network", ">nodes", ">switches", ">ports", ">cables"};
-  if (priced) {
-    table.add_column(a.currency);
-    table.add_column("in all");
-  }
-  for (const char* title : {"step", "loss", "days"}) table.add_column(title);
-  table.add_column("misses", false);
-  for (const SizeNetwork& n : all.rows) {
-    table.rows.push_back(
-        {n.chosen ? "*" : "", n.network,
-         fmt::format("{} x {}{}", n.nodes, n.node, n.terms == a.plain_terms ? "" : terms_in_words(n.terms))});
-    std::vector<std::string>& cells = table.rows.back();
-    if (!n.good()) {
-      cells.resize(table.head.size() - 1, "-");
-      cells.push_back(n.error);
-      continue;
-    }
-    for (const std::int64_t count : {n.switches, n.ports, n.cables}) cells.push_back(counted(count));
-    if (priced) {
-      cells.push_back(n.network_cost ? size_money(*n.network_cost) : "-");
-      cells.push_back(n.cost ? with_commas(*n.cost) : "-");
-    }
-    cells.push_back(fmt::format("{:.4g} s", n.step_time));
-    cells.push_back(n.loss ? signed_percent(*n.loss, 2) : "-");
-    cells.push_back(days_cell(n.days));
-    cells.push_back(n.missed);
-  }
-  constexpr std::size_t most = 120;  // columns
-  const std::string type = all.switch_name.empty() ? "" : all.switch_name + ", ";
-  std::string text = "\n" + table.text("  ", most) +
-                     fmt::format(
-                         "  switches: {}{} ports each. ports: those with a cable. loss: step time over that on "
-                         "nonblocking, less 1\n",
-                         type, all.switch_ports);
-  if (priced)
-    text += a.purchase ? fmt::format("  * the choice. {}: price of switches and cables. in all: {}\n", a.currency,
-                                     a.total_years > 0 ? "what the cluster costs " + purchase_words(a)
-                                                       : "with nodes and storage")
-                       : fmt::format(
-                             "  * the choice. {}: cost of owning switches and cables during the training. in all: "
-                             "with the rent of the nodes\n",
-                             a.currency);
-  return text + cable_table(a);
-}
-
-}  // namespace
-
-namespace {
-
 /// Says which conditions a first answer misses: "137.7 of 90 days: late"; "": none.
 std::string missed_words(const SizeRow& row, const SizeOptions& options) {
   std::vector<std::string> words;
@@ -317,13 +222,44 @@ std::string missed_words(const SizeRow& row, const SizeOptions& options) {
   return words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; "));
 }
 
+/// Energy and cost of the tokens of each size, and what it costs to own.
+std::string token_table(const SizeAnswer& a) {
+  const auto any = [&a](const auto& has) { return std::ranges::any_of(a.rows, has); };
+  const bool has_money = any([](const SizeRow& r) { return r.good() && r.per_million() > 0; });
+  const bool has_energy = any([](const SizeRow& r) { return r.good() && r.energy > 0; });
+  if (!has_money && !has_energy) return "";
+  const auto owned = std::ranges::find_if(a.rows, [](const SizeRow& r) { return r.ownership.has_value(); });
+  TextTable table{"energy and cost of tokens", ">tokens/J"};
+  if (has_money) table.add_column(a.currency + " a million");
+  if (has_money && owned != a.rows.end()) {
+    table.add_column("owned, always in use");
+    table.add_column("to buy");
+    table.add_column(fmt::format("to own for {:.3g} years", owned->ownership->years));
+  }
+  for (const SizeRow& r : a.rows) {
+    if (!r.good()) continue;
+    const auto figure = [](double v) { return v > 0 ? fmt::format("{:.3g}", v) : std::string("-"); };
+    std::vector<std::string>& cells = table.rows.emplace_back();
+    cells = {nodes_in_words(r) + terms_in_words(r.terms), figure(r.tokens_per_joule())};
+    if (has_money) cells.push_back(figure(r.per_million()));
+    if (!has_money || owned == a.rows.end()) continue;
+    cells.push_back(r.ownership ? figure(r.ownership->per_million) : "-");
+    cells.push_back(r.ownership ? size_money(r.ownership->price()) : "-");
+    cells.push_back(r.ownership ? size_money(r.ownership->total()) : "-");
+  }
+  return "\n" + table.text("  ");
+}
+
 }  // namespace
 
-std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRow* row, const SizeOptions& options) {
+std::string first_size_answer(const std::vector<SizeBound>& bounds, std::size_t types, const SizeRow* row,
+                              const SizeOptions& options) {
   const bool one_model =
       std::ranges::all_of(bounds, [&bounds](const SizeBound& b) { return b.model == bounds.front().model; });
   const auto on_model = [one_model](const std::string& model) { return one_model ? "" : model + " on "; };
-  std::string text = fmt::format("first answer after bounds of {} node types: ", bounds.size());
+  std::string text =
+      fmt::format("{} after bounds of {} node types: ", bounds.size() < types ? "first answer" : "answer",
+                  bounds.size() < types ? fmt::format("{} of {}", bounds.size(), types) : fmt::format("{}", types));
   if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
   std::string cost;
   if (row->terms == "purchase")
@@ -391,15 +327,23 @@ std::string size_screen(const SizeAnswer& a) {
   line("nearest", a.nearest);
   std::vector<std::string> rooms;
   for (const SizeSiteLimit& limit : a.site_limits)
-    rooms.push_back(fmt::format("room for {} x {} (site.{}{})", limit.nodes, limit.node, limit.limit,
-                                limit.node_power > 0 ? fmt::format("; {:.3g} kW a node", limit.node_power / 1e3) : ""));
+    rooms.push_back(fmt::format(
+        "room for {} x {} (site.{}{}{})", limit.nodes, limit.node, limit.limit,
+        limit.node_power > 0 ? fmt::format("; {:.3g} kW a node", limit.node_power / 1e3) : "",
+        limit.nodes_of_rack > 0
+            ? fmt::format("; {} a rack by site.{}", counted_noun(limit.nodes_of_rack, "node"), limit.rack_limit)
+            : ""));
   if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
   if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
     text += rent_lines(row->rents, a.currency, a.days * 86400);
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
-  if (a.rows.empty()) return text;
-  TextTable table{"meets", ">nodes",     ">GPUs", ">days",          ">in time", ">goodput",
-                  ">MFU",  ">GPU-hours", ">MWh",  ">" + a.currency, "plan"};
+  if (a.rows.empty()) return text + not_searched_lines(a);
+  const bool has_racks = std::ranges::any_of(a.rows, [](const SizeRow& r) { return r.racks > 0; });
+  TextTable table{"meets", ">nodes", ">GPUs"};
+  if (has_racks) table.add_column("racks");
+  for (const char* name : {"days", "in time", "goodput", "MFU", "GPU-hours", "MWh"}) table.add_column(name);
+  table.add_column(a.currency);
+  table.add_column("plan", false);
   const bool one_model =
       std::ranges::all_of(a.rows, [&a](const SizeRow& r) { return r.model == a.rows.front().model; });
   const bool has_terms = std::ranges::any_of(a.rows, [](const SizeRow& r) {
@@ -408,17 +352,22 @@ std::string size_screen(const SizeAnswer& a) {
   for (const SizeRow& r : a.rows) {
     const std::string where = (one_model ? "" : r.model + " on ") + nodes_in_words(r);
     if (!r.good()) {
-      table.rows.push_back({"no", where, counted(r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
+      std::vector<std::string>& cells = table.rows.emplace_back(std::vector<std::string>{"no", where, counted(r.gpus)});
+      cells.resize(table.head.size() - 1, "-");
+      cells.push_back(r.error);
       continue;
     }
-    table.rows.push_back(
-        {!r.meets   ? "no"
-         : r.pareto ? "best"
-                    : "yes",
-         where, counted(r.gpus), days_cell(r.end_days), r.on_time ? probability_text(*r.on_time, a.confidence) : "-",
-         fmt::format("{:.1f} %", r.paid_goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
-         size_money(r.paid_gpu_hours), r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
-         !a.currency.empty() ? size_money(r.cost) : "-", (has_terms ? r.terms + ": " : "") + in_words(r)});
+    const char* meets = !r.meets ? "no" : r.pareto ? "best" : "yes";
+    std::vector<std::string>& cells = table.rows.emplace_back(std::vector<std::string>{meets, where, counted(r.gpus)});
+    if (has_racks) cells.push_back(r.racks > 0 ? counted(r.racks) : "-");
+    cells.push_back(days_cell(r.end_days));
+    cells.push_back(r.on_time ? probability_text(*r.on_time, a.confidence) : "-");
+    cells.push_back(fmt::format("{:.1f} %", r.paid_goodput * 100));
+    cells.push_back(fmt::format("{:.1f} %", r.mfu * 100));
+    cells.push_back(size_money(r.paid_gpu_hours));
+    cells.push_back(r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-");
+    cells.push_back(a.currency.empty() ? "-" : size_money(r.cost));
+    cells.push_back((has_terms ? r.terms + ": " : "") + in_words(r));
   }
   constexpr std::size_t most = 120;  // columns
   text += "\n" + table.text("  ", most) +
@@ -431,13 +380,9 @@ std::string size_screen(const SizeAnswer& a) {
                ? "  days: with the delivery of bought nodes\n"
                : "") +
           network_legend(a);
-  text += network_table(a) + island_table(a) + choice_table(a) + threshold_table(a);
+  text += token_table(a) + network_table(a) + island_table(a) + choice_table(a) + threshold_table(a);
   if (const std::string limit = search_limit(a); !limit.empty()) text += wrapped("  ", {limit}, "");
-  if (!a.not_searched.empty()) {
-    std::vector<std::string> words;
-    for (const SizeBound& b : a.not_searched) words.push_back(bound_words(a, b));
-    text += wrapped("not searched (--work 50M searches all): ", words, ",");
-  }
+  text += not_searched_lines(a);
   if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
   return text;
 }

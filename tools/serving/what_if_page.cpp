@@ -15,6 +15,7 @@
 #include "scenarios/src/reading/scenario_fields.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"
+#include "tools/reports/assumptions.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/serving/page_fields.hpp"
 #include "topologies/device_noun.hpp"
@@ -121,18 +122,25 @@ ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, co
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
                          yaml_text(scenario.document)}};
-  if (request.want != "answer" && request.want != "report")
-    throw UserError("want: answer, scenario or report expected");
-  const bool report = request.want == "report";  // a report has pictures and what-ifs
+  if (request.want != "answer" && request.want != "report" && request.want != "what_if")
+    throw UserError("want: answer, what_if, scenario or report expected");
+  const bool report = request.want == "report";    // a report has pictures and what-ifs
+  const bool what_if = request.want == "what_if";  // these come after the answer, since they take longer
   const Plan laid_out = plan(scenario);
-  AnswerOptions options{.simulation = {}, .factor = report ? 2.0 : 0.0, .changes = true};
+  AnswerOptions options{.simulation = {}, .factor = report || what_if ? 2.0 : 0.0, .changes = !what_if};
   const auto pictures = std::make_shared<ordered_json>();
   if (report) draw_run(scenario, laid_out, options.simulation, pictures);
   const Answer all = answer(scenario, laid_out, options);
   const nlohmann::json written = answer_json(all, false);
+  if (what_if) return {{"what_if", written.value("what_if", nlohmann::json::array())}};
   const std::string text = screen(scenario, laid_out, all.result, all.what_ifs), device = device_noun(scenario.cluster);
-  if (report) return {{"html", run_page(written, text, *pictures, device)}};
-  return {{"answer", written}, {"screen", text}, {"device", device}, {"controls", controls_of(fields)}};
+  if (report) return {{"html", run_page(written, text, *pictures, scenario)}};
+  return {{"answer", written},
+          {"screen", text},
+          {"device", device},
+          {"pending", true},
+          {"assumptions", assumptions_json(scenario.document, node_types(scenario))},
+          {"controls", controls_of(fields)}};
 }
 
 /// Writes an error without the name of its override, and with the path of the changed field that it is about.

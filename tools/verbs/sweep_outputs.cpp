@@ -10,6 +10,7 @@
 #include "scenarios/src/pictures/run_pictures.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
+#include "tools/reports/assumptions.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/table.hpp"
 #include "topologies/device_noun.hpp"
@@ -102,10 +103,14 @@ void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) con
   nlohmann::ordered_json table = sweep_json(sweep, points, rows);
   if (!unfinished.empty()) table["unfinished"] = unfinished;
   write_json(json, table);
-  if (!html.empty())
-    write_atomically(html, chart_page("Sweep of " + sweep.scenario.filename().string() +
-                                          (unfinished.empty() ? "" : " (unfinished: " + unfinished + ")"),
-                                      {{"answer", table}}, {page_script::sweep()}));
+  if (html.empty()) return;
+  Node document = sweep.read_document();
+  for (const auto& [path, value] : sweep.point(0))
+    if (path == "prices") set_field(document, path, value);
+  write_atomically(
+      html, chart_page("Sweep of " + sweep.scenario.filename().string() +
+                           (unfinished.empty() ? "" : " (unfinished: " + unfinished + ")"),
+                       {{"answer", table}, {"assumptions", assumptions_json(document, {})}}, {page_script::sweep()}));
 }
 
 void SweepOutputs::require_streamed(const Sweep& sweep, const std::string& points) const {

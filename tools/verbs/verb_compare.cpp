@@ -5,7 +5,9 @@
 
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
+#include "sim/process/output.hpp"
 #include "tools/reports/comparison_report.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
@@ -62,7 +64,7 @@ int compare(const std::vector<std::string>& words) {
                       "Simulates scenarios and shows them side by side: their differences, and where the time goes.",
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
-  std::string json, kineto, prices;
+  std::string json, kineto, prices, html;
   int steps = 0, rank = kLastToFinish;
   bool any_gpu = false;
   arguments.positionals("SCENARIOS", files, "scenario files (YAML), two or more; with --kineto one");
@@ -81,7 +83,10 @@ int compare(const std::vector<std::string>& words) {
       "compare cost and energy, too, by your prices (scenarios/prices-example.yml shows how); they take the "
       "place of those of the scenarios");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--html", html,
+                   "write a page with the verdict, the figures side by side and the differences; - is stdout");
   if (!arguments.parse(words)) return kGood;
+  if (!html.empty() && !kineto.empty()) throw UserError("--html: only without --kineto");
   Overrides overrides = parse_overrides(sets);
   if (!prices.empty()) overrides.push_back(prices_override(prices));
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
@@ -90,12 +95,12 @@ int compare(const std::vector<std::string>& words) {
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));
   const Comparison comparison = compare_scenarios(scenarios);
-  if (json != "-") {
-    std::string device;
-    for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
-    print(in_words_of(device, comparison_screen(comparison)));
-  }
+  std::string device;
+  for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
+  const std::string text = in_words_of(device, comparison_screen(comparison));
+  if (json != "-" && html != "-") print(text);
   write_json(json, comparison_json(comparison));
+  if (!html.empty()) write_atomically(html, comparison_page(comparison_json(comparison), text, scenarios));
   return kGood;
 }
 

@@ -8,6 +8,7 @@
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/assumptions.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -42,21 +43,32 @@ std::string fleet_steps_table(const FleetAnswer& a) {
 std::string fleet_groups_table(const FleetAnswer& a) {
   TextTable table{"training", ">arrivals", ">in time", ">wait", ">whole", ">longest", ">failures", ">stopped"};
   const bool has_costs = !a.currency.empty();
+  const auto any = [&a](double FleetGroup::*figure) {
+    return std::ranges::any_of(a.groups, [figure](const FleetGroup& group) { return group.*figure > 0; });
+  };
+  const bool has_energy = any(&FleetGroup::tokens_per_joule), has_tokens = any(&FleetGroup::per_million);
+  const auto figure = [](double v) { return v > 0 ? fmt::format("{:.3g}", v) : std::string("-"); };
+  if (has_energy) table.add_column("tokens/J");
   if (has_costs) table.add_column(a.currency);
+  if (has_tokens) table.add_column("a M tokens");
   for (const FleetGroup& group : a.groups) {
     table.rows.push_back({group.training, counted(group.arrivals), percent(group.in_time), time_cell(group.mean_wait),
                           time_cell(group.mean_time), time_cell(group.longest_time),
                           fmt::format("{:.1f}", group.failures), fmt::format("{:.1f}", group.preemptions)});
-    if (has_costs) table.rows.back().push_back(with_commas(group.money));
+    std::vector<std::string>& cells = table.rows.back();
+    if (has_energy) cells.push_back(figure(group.tokens_per_joule));
+    if (has_costs) cells.push_back(with_commas(group.money));
+    if (has_tokens) cells.push_back(figure(group.per_million));
   }
   return table.text() +
          fmt::format(
              "means over the arrivals{}; wait: until the start; whole: from arrival to end; stopped: preemptions\n",
              a.runs > 1 ? fmt::format(" of {} runs", a.runs) : "") +
-         (has_costs ? fmt::format("{}: all arrivals of run {} together; the cost of the cluster ({}), with idle nodes, "
-                                  "shared by node-hours\n",
-                                  a.currency, a.shown_run, a.costs.front().terms)
-                    : "");
+         (has_costs
+              ? fmt::format("{}: all arrivals of run {} together; the cost of the cluster ({}), with idle nodes, "
+                            "shared by node-hours\na M tokens: that cost for a million tokens of these arrivals\n",
+                            a.currency, a.shown_run, a.costs.front().terms)
+              : "");
 }
 
 std::string fleet_rows_table(const FleetAnswer& a) {
@@ -106,8 +118,11 @@ std::string fleet_lines(const FleetAnswer& a) {
   text += fmt::format("{}{:.2f} trainings wait on average, at most {}\n", report_label("queue"), a.mean_queue,
                       a.longest_queue);
   for (std::size_t i = 0; i < a.costs.size(); ++i)
-    text += fmt::format("{}{} {} {} ({:.4g} for each node-hour)\n", report_label(i == 0 ? "cost" : ""),
-                        with_commas(a.costs[i].money), a.currency, a.costs[i].terms, a.costs[i].node_hour);
+    text += fmt::format("{}{} {} {} ({:.4g} for each node-hour{})\n", report_label(i == 0 ? "cost" : ""),
+                        with_commas(a.costs[i].money), a.currency, a.costs[i].terms, a.costs[i].node_hour,
+                        a.costs[i].years > 0 ? fmt::format("; {} to own for {:.3g} years",
+                                                           with_commas(a.costs[i].total), a.costs[i].years)
+                                             : "");
   if (!a.tries.empty()) {
     const auto [least, largest] = std::ranges::minmax(a.tries, {}, &FleetTry::nodes);
     const int spares = std::ranges::max(a.tries, {}, &FleetTry::spares).spares;
@@ -130,12 +145,15 @@ std::string fleet_screen(const FleetAnswer& a) {
 }
 
 /// The page of the answer. Its timeline has the stays of the shown run: training, begin, end and number of nodes.
-std::string fleet_page(const FleetAnswer& a, const std::string& screen) {
+std::string fleet_page(const FleetAnswer& a, const std::string& screen, const Node& document) {
   nlohmann::ordered_json stays = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < a.rows.size(); ++i)
     for (const QueueOutcome::Stay& stay : a.rows[i].outcome.stays)
       stays.push_back({i, a.rows[i].training, stay.begin.value, stay.end.value, stay.nodes});
-  nlohmann::ordered_json data{{"answer", fleet_json(a)}, {"screen", screen}, {"stays", std::move(stays)}};
+  nlohmann::ordered_json data{{"answer", fleet_json(a)},
+                              {"screen", screen},
+                              {"stays", std::move(stays)},
+                              {"assumptions", assumptions_json(document, {a.node})}};
   return chart_page("A fleet: " + a.name, std::move(data), {page_script::fleet()});
 }
 
@@ -177,12 +195,11 @@ int fleet_verb(const std::vector<std::string>& words) {
   if (spares != not_given) question.spares = spares;
   Node document = read_document(scenario_file(file));
   set_prices(document, prices);
-  const FleetFile fleet =
-      read_fleet(std::move(document), std::filesystem::path(file).stem().string(), parse_overrides(sets));
+  const FleetFile fleet = read_fleet(document, std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const FleetAnswer answer = answer_fleet(fleet, question);
   const std::string screen = fleet_screen(answer);
   if (json != "-" && csv != "-" && svg != "-" && html != "-") print(screen);
-  if (!html.empty()) write_atomically(html, fleet_page(answer, screen));
+  if (!html.empty()) write_atomically(html, fleet_page(answer, screen, document));
   write_json(json, fleet_json(answer));
   if (!csv.empty()) write_atomically(csv, fleet_csv(answer));
   if (!svg.empty()) write_atomically(svg, fleet_picture(answer));

@@ -17,6 +17,7 @@
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
+#include "tools/reports/assumptions.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -87,14 +88,17 @@ nlohmann::ordered_json priced_json(const PlanAnswer& plans, const std::optional<
 
 /// Writes the answer as JSON and as a page, if those files are named.
 void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
-                  const std::optional<Result>& costs, const std::string& screen, const std::string& device) {
+                  const std::optional<Result>& costs, const std::string& screen, const Scenario& scenario) {
   if ((json + html).empty()) return;
   const nlohmann::ordered_json object = priced_json(answer, costs);
   write_json(json, object);
   if (!html.empty())
-    write_atomically(
-        html, chart_page("Plans for " + answer.scenario, {{"answer", object}, {"screen", screen}, {"device", device}},
-                         {page_script::plan()}));
+    write_atomically(html, chart_page("Plans for " + answer.scenario,
+                                      {{"answer", object},
+                                       {"screen", screen},
+                                       {"device", device_noun(scenario.cluster)},
+                                       {"assumptions", assumptions_json(scenario.document, node_types(scenario))}},
+                                      {page_script::plan()}));
 }
 
 /// Runs `plan --layers`: stages on unequally many devices.
@@ -283,7 +287,7 @@ int plan_verb(const std::vector<std::string>& words) {
   const std::string screen = in_words_of(
       device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + broken_lines(cost_lines(*costs)) : ""));
   if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(screen);
-  write_answer(flags.json, flags.html, answer, costs, screen, device);
+  write_answer(flags.json, flags.html, answer, costs, screen, shown);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())
     write_scenario(flags.write,

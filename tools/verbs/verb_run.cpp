@@ -184,8 +184,7 @@ int run(const std::vector<std::string>& words) {
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::json written = answer_json(all, flags.timing);
     write_json(flags.json, written);
-    if (!flags.html.empty())
-      write_atomically(flags.html, run_page(written, text, *pictures, device_noun(scenario.cluster)));
+    if (!flags.html.empty()) write_atomically(flags.html, run_page(written, text, *pictures, scenario));
   }
   return !flags.required.empty() && !result.fits ? kFailsLimit : kGood;
 }

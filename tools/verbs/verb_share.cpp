@@ -23,14 +23,31 @@ std::string jobs_table(const SharingAnswer& answer) {
                   ">packed, ms",   ">alone, ms", ">placement costs",
                   ">together, ms", ">slower",    ">shortest to longest, ms"};
   const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
-  for (const JobAnswer& job : answer.jobs)
+  const auto any = [&answer](double JobAnswer::*figure) {
+    return std::ranges::any_of(answer.jobs, [figure](const JobAnswer& job) { return job.*figure > 0; });
+  };
+  const std::vector<std::pair<double JobAnswer::*, const char*>> costs{{&JobAnswer::per_joule, "tokens/J"},
+                                                                       {&JobAnswer::per_million, "a million"},
+                                                                       {&JobAnswer::owned_per_million, "owned"}};
+  for (const auto& [figure, name] : costs)
+    if (any(figure)) table.add_column(name);
+  for (const JobAnswer& job : answer.jobs) {
     table.rows.push_back({job.name, number_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
                           ms(job.alone_step), change_text(job.placement_cost()), ms(job.step),
                           change_text(job.slowdown()), fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
+    for (const auto& [figure, name] : costs)
+      if (any(figure)) table.rows.back().push_back(job.*figure > 0 ? fmt::format("{:.3g}", job.*figure) : "-");
+  }
   return table.text() +
          "packed: step alone on the fewest leaf switches; alone: step alone on its own nodes; together: step while all "
          "jobs run\n"
-         "placement costs: alone compared with packed; slower: together compared with alone\n";
+         "placement costs: alone compared with packed; slower: together compared with alone\n" +
+         (answer.currency.empty()
+              ? ""
+              : fmt::format(
+                    "a million: {} of rent and electricity for a million tokens together; owned: on bought nodes "
+                    "that are always in use\n",
+                    answer.currency));
 }
 
 std::string leaves_table(const SharingAnswer& answer) {
@@ -67,7 +84,7 @@ int share_verb(const std::vector<std::string>& words) {
       "placement and by the others, and on which links. The file has a `cluster` and a list `jobs`; each "
       "job has `nodes`, `placement`, `start` and the keys of a scenario (trainyard help scenario).",
       "share scenarios/two-jobs.yml --steps 20");
-  std::string file, json;
+  std::string file, json, prices;
   std::vector<std::string> sets;
   SharingQuestion question;
   int seed = 1;
@@ -79,13 +96,19 @@ int share_verb(const std::vector<std::string>& words) {
                    100000);
   arguments.option("--seed", seed, "N", "seed of fragmented placements (default: 1)", 0);
   arguments.flag("--no-fold", is_unfolded, "simulate every rank");
+  arguments.option(
+      "--prices", prices, "FILE",
+      "file with your prices (scenarios/prices-example.yml shows how): cost and energy of a million tokens "
+      "of each job while all run");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
   question.seed = static_cast<std::uint64_t>(seed);
   question.folding = is_unfolded ? Folding::off : Folding::automatic;
   question.progress = true;
-  const SharedCluster shared = read_shared_cluster(read_document(scenario_file(file)),
-                                                   std::filesystem::path(file).stem().string(), parse_overrides(sets));
+  Node document = read_document(scenario_file(file));
+  set_prices(document, prices);
+  const SharedCluster shared =
+      read_shared_cluster(std::move(document), std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const SharingAnswer answer = share_cluster(shared, question);
   if (json != "-") {
     print(fmt::format("{} on {}\n\n{}\n{}\n{}", counted_noun(answer.jobs.size(), "job"), answer.cluster,

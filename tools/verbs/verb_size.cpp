@@ -24,6 +24,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/terminal.hpp"
+#include "tools/reports/assumptions.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/verbs/loop_placements.hpp"
@@ -221,6 +222,7 @@ struct SizeFlags {
     options.node_types = comma_list(nodes_of);
     std::erase(options.node_types, "");
     options.networks = requested_networks();
+    options.tries_spines = network == "choose";
     options.network_switch = network_switch;
     options.work = limits.operations();
     options.search_seconds = limits.wall_seconds();
@@ -289,10 +291,12 @@ struct SizeFlags {
 SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptions options) {
   std::optional<ProgressLine> line(std::in_place);
   options.progress = [&line](const std::string& text) { line->show(text); };
-  options.first_answer = [&line, &options](const std::vector<SizeBound>& bounds, const SizeRow* row) {
-    if (is_quiet() || duty().job || ::isatty(STDERR_FILENO) == 0) return;
+  options.first_answer = [&line, &options](const std::vector<SizeBound>& bounds, std::size_t types,
+                                           const SizeRow* row) {
+    const bool is_wanted = wanted_progress() == ProgressLines::always || ::isatty(STDERR_FILENO) != 0;
+    if (is_quiet() || duty().job || !is_wanted) return;
     line.reset();  // removes the line of progress
-    complain(first_size_answer(bounds, row, options));
+    complain(first_size_answer(bounds, types, row, options));
     line.emplace();
   };
   int lines = 0;  // number of lines of the table on the terminal
@@ -317,22 +321,20 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   return answer;
 }
 
-/// The page of an answer: the JSON, the screen, the sections of the document that are assumed,
-/// and the sources of all figures of the cluster in the verdict.
+/// The page of an answer: the JSON, the screen, the figures of the document that are assumed, and the sources of all
+/// figures of the cluster in the verdict.
 std::string size_page(const Node& document, const SizeAnswer& answer, const std::string& screen,
                       const std::string& device) {
   nlohmann::ordered_json data{{"answer", size_fields().json(answer)}, {"screen", screen}, {"device", device}};
-  nlohmann::ordered_json assumptions = nlohmann::ordered_json::object(), sources = nlohmann::ordered_json::array();
-  const Catalog catalog;
-  for (const auto& [section, kind] : {std::pair<const char*, const char*>{"prices", "price"}, {"site", "site"}})
-    if (const Node* node = document.find(section); node && node->kind != Node::Kind::null)
-      assumptions[section] = yaml_text(catalog.resolve(kind, *node));
-  if (const Node* faults = document.find("faults")) assumptions["failures"] = yaml_text(*faults);
-  if (const Node* training = document.find("plan")->find("training")) assumptions["training"] = yaml_text(*training);
+  nlohmann::ordered_json sources = nlohmann::ordered_json::array();
+  std::vector<std::string> nodes;
+  for (const SizeRow& row : answer.rows)
+    for (const std::string& node : {row.node, row.beside})
+      if (!node.empty() && std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
   if (const auto& row = answer.cheapest ? answer.cheapest : answer.nearest; row && row->good())
     for (const FigureSource& figure : read_scenario(row->document, answer.scenario).sources)
       sources.push_back({figure.figure, figure.value, figure.source + (figure.unverified ? " (unverified)" : "")});
-  data["assumptions"] = std::move(assumptions);
+  data["assumptions"] = assumptions_json(document, nodes);
   data["sources"] = std::move(sources);
   return chart_page("Which machine for " + answer.scenario, std::move(data), {page_script::size()});
 }

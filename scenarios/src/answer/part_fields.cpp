@@ -77,6 +77,20 @@ JsonFields<Ownership> ownership_fields() {
           "rents; "
           "null: at no use")
       .when(&O::rents, "if the devices have a rent")
+      .list(
+          "break_evens", [](const O& o) { return compare_rents(o); },
+          JsonFields<RentComparison>()
+              .value("terms", "", &RentComparison::terms, "on demand, the term of a reservation, or spot")
+              .value("year", "money", &RentComparison::year, "rent of a year at full use")
+              .value("use", "share", &RentComparison::use,
+                     "least use at which owning costs no more; null: it costs more even at full use")
+              .value("purchase", "money", &RentComparison::price,
+                     "purchase price at which owning costs as much, always in use; null: its use alone costs more")
+              .value("node", "money", &RentComparison::node, "price of a bought node at that price; null: none")
+              .value("months", "months", &RentComparison::months,
+                     "months of full use after which the purchase costs as much; null: it never does"),
+          "owning beside each rent; each value is changed by itself")
+      .when([](const O& o) { return !o.rents.empty() || o.spot_year > 0; }, "if the devices have a rent")
       .value(
           "break_even_terms", "", [](const O& o) { return break_even(o).value_or(BreakEven{}).terms; },
           "the rent that is the last to cost as much; empty: one costs less at full use")

@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-constexpr double kSlotWidth = 84, kBoxWidth = 74, kBoxHeight = 36, kMargin = 16;
+constexpr double kSlotWidth = 90, kBoxWidth = 80, kBoxHeight = 36, kMargin = 16;
 constexpr double kTitleRow = 28, kCpuRow = 48, kRowStep = 80;
 
 constexpr const char *kPcie = "#777777", *kNvlink = "#1b6e1b", *kSocketLink = "#3465a4", *kFabric = "#b5731a",
@@ -176,7 +176,11 @@ void NodeDrawing::draw_socket_links() {
       continue;
     }
     svg_.line(a.x + kBoxWidth / 2, y, b.x - kBoxWidth / 2, y, {kSocketLink, 2, "", busy(id)});
-    svg_.text(middle, y - 5, show(link(id).capacity), {.size = 10, .fill = kSocketLink, .anchor = Svg::Anchor::middle});
+    // Between neighbouring boxes there is less room than the rate needs; it then stands above them.
+    const std::string rate = show(link(id).capacity);
+    const bool has_room = Svg::text_width(rate, 10) < b.x - a.x - kBoxWidth;
+    svg_.text(middle, has_room ? y - 5 : a.y - 4, rate,
+              {.size = 10, .fill = kSocketLink, .anchor = Svg::Anchor::middle, .halo = true});
   }
 }
 

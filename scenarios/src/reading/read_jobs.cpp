@@ -130,6 +130,17 @@ ClusterSpec read_common_cluster(Fields& root, const char* users) {
   return cluster;
 }
 
+/// Reads the prices of all trainings on a cluster.
+Prices read_common_prices(const Node& document, Fields& root) {
+  const Node* prices = root.child_unless_null("prices");
+  if (!prices) return {};
+  const Node entry = Catalog().resolve("price", *prices);
+  const Node* site = document.find("site");
+  const bool has_site = site && site->kind != Node::Kind::null;
+  check_price_names(entry, Catalog(), names_in_section(&document));
+  return read_prices(entry, has_site ? read_site(Catalog().resolve("site", *site)).kwh : std::nullopt);
+}
+
 }  // namespace
 
 SharedCluster read_shared_cluster(Node document, const std::string& name, const Overrides& overrides) {
@@ -139,6 +150,7 @@ SharedCluster read_shared_cluster(Node document, const std::string& name, const 
   shared.name = root.text({"name"}, name);
   shared.cluster = read_common_cluster(root, "jobs that share them");
   root.child({"software"});
+  shared.prices = read_common_prices(document, root);
   const std::vector<Node>* jobs =
       root.list({"jobs",
                  "Trainings that run on the cluster at the same time (`trainyard share`): a list of maps with nodes, "
@@ -321,12 +333,7 @@ FleetFile read_fleet(Node document, const std::string& name, const Overrides& ov
   fleet.name = root.text({"name"}, name);
   fleet.cluster = read_common_cluster(root, "a fleet");
   for (const std::string& key : kTrainingList.defaults) root.child(key);
-  if (const Node* prices = root.child_unless_null("prices")) {
-    const Node entry = Catalog().resolve("price", *prices);
-    const Node* site = root.child_unless_null("site");
-    fleet.prices = read_prices(entry, site ? read_site(Catalog().resolve("site", *site)).kwh : std::nullopt);
-    check_price_names(entry, Catalog(), names_in_section(&document));
-  }
+  fleet.prices = read_common_prices(document, root);
   const Node* rules = root.child_unless_null("fleet");
   const Node no_rules = Node::empty_map(document.place);
   Fields rule_fields(rules ? *rules : no_rules, "fleet");

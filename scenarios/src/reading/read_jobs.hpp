@@ -24,10 +24,11 @@ struct SharedCluster {
   std::string name;
   ClusterSpec cluster;
   std::vector<SharedJob> jobs;
+  Prices prices;
   Place place;  ///< the list of jobs
 };
 
-/// Reads `cluster`, `software` (for jobs without one) and `jobs`: a list of maps with `nodes`, `placement`, `start`,
+/// Reads `cluster`, `software` (for jobs without one), `prices` and `jobs`: a list of maps with `nodes`, `placement`, `start`,
 /// `scenario` (a file that the job's other keys change) and the keys of a scenario. A job's cluster is that many nodes
 /// of the shared one. The overrides apply to the document. Throws UserError with the place for jobs that do not fit,
 /// and for what jobs that share a cluster cannot have.

@@ -29,7 +29,23 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .value("samples_per_s", "1/s", &O::samples_per_s, "samples per second of all devices")
       .when(is_simulated, if_simulated)
       .value("tokens_per_s", "1/s", &O::tokens_per_s, "tokens per second of all devices")
-      .when(&O::tokens_per_s, "if the network has tokens");
+      .when(&O::tokens_per_s, "if the network has tokens")
+      .value(
+          "tokens_per_J", "1/J", [](auto& o) { return o.per_joule; },
+          "tokens a joule of the whole site (samples if the network has no tokens)")
+      .when(&O::per_joule, "if the power of the devices is stated")
+      .value(
+          "money_per_million", "money", [](auto& o) { return o.per_million; },
+          "rent and electricity of a million tokens (samples if the network has no tokens)")
+      .when(&O::per_million, "with prices of rents")
+      .value(
+          "ownership_per_million", "money", [](auto& o) { return o.owned_per_million; },
+          "cost of a million of them on bought nodes that are always in use")
+      .when(&O::owned_per_million, "with prices of a purchase")
+      .value(
+          "ownership_total", "money", [](auto& o) { return o.total; },
+          "cost of owning the cluster for the years of depreciation, always in use")
+      .when(&O::total, "with prices of a purchase");
 }
 
 JsonFields<PlanRow> changed_row_fields(const char* words) {

@@ -14,18 +14,23 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_time", &PlanOutcome::step_time},
-                                                                      {"peak", &PlanOutcome::peak},
-                                                                      {"mfu", &PlanOutcome::mfu},
-                                                                      {"samples_per_s", &PlanOutcome::samples_per_s},
-                                                                      {"tokens_per_s", &PlanOutcome::tokens_per_s},
-                                                                      {"compute", &PlanOutcome::compute},
-                                                                      {"bubble", &PlanOutcome::bubble},
-                                                                      {"exposed", &PlanOutcome::exposed},
-                                                                      {"optimizer", &PlanOutcome::optimizer},
-                                                                      {"filled", &PlanOutcome::filled},
-                                                                      {"risk", &PlanOutcome::risk},
-                                                                      {"operations", &PlanOutcome::operations}};
+constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {
+    {"step_time", &PlanOutcome::step_time},
+    {"peak", &PlanOutcome::peak},
+    {"mfu", &PlanOutcome::mfu},
+    {"samples_per_s", &PlanOutcome::samples_per_s},
+    {"tokens_per_s", &PlanOutcome::tokens_per_s},
+    {"compute", &PlanOutcome::compute},
+    {"bubble", &PlanOutcome::bubble},
+    {"exposed", &PlanOutcome::exposed},
+    {"optimizer", &PlanOutcome::optimizer},
+    {"filled", &PlanOutcome::filled},
+    {"risk", &PlanOutcome::risk},
+    {"operations", &PlanOutcome::operations},
+    {"per_joule", &PlanOutcome::per_joule},
+    {"per_million", &PlanOutcome::per_million},
+    {"owned_per_million", &PlanOutcome::owned_per_million},
+    {"total", &PlanOutcome::total}};
 
 json json_of(const PlanOutcome& outcome) {
   if (!outcome.error.empty()) return {{"error", outcome.error}};
@@ -42,7 +47,7 @@ PlanOutcome outcome_of(const std::string& text) {
     outcome.error = j.at("error");
     return outcome;
   }
-  for (const auto& [name, figure] : kFigures) outcome.*figure = j.at(name);
+  for (const auto& [name, figure] : kFigures) outcome.*figure = j.value(name, 0.0);
   outcome.fits = j.at("fits");
   outcome.doubt = StepDoubt::from_numbers(j.at("doubt"));
   return outcome;
@@ -53,21 +58,28 @@ PlanOutcome outcome_of(const std::string& text) {
 PlanOutcome outcome_of(const Scenario& s, const Result& r) {
   double exposed = 0;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
-  return {r.step_time.value,
-          r.memory.peak.value,
-          r.mfu,
-          r.samples_per_s,
-          r.tokens_per_s,
-          r.breakdown.compute.value,
-          r.breakdown.bubble.value,
-          exposed,
-          r.breakdown.optimizer.value,
-          r.memory.capacity.value > 0 ? r.memory.peak.value / r.memory.capacity.value : 0,
-          step_doubt(s, r),
-          r.risk,
-          r.fits,
-          "",
-          0};
+  PlanOutcome outcome{r.step_time.value,
+                      r.memory.peak.value,
+                      r.mfu,
+                      r.samples_per_s,
+                      r.tokens_per_s,
+                      r.breakdown.compute.value,
+                      r.breakdown.bubble.value,
+                      exposed,
+                      r.breakdown.optimizer.value,
+                      r.memory.capacity.value > 0 ? r.memory.peak.value / r.memory.capacity.value : 0,
+                      step_doubt(s, r),
+                      r.risk,
+                      r.fits,
+                      "",
+                      0};
+  const double units = r.tokens_per_s > 0 ? r.tokens_of_step() : r.samples_of_step();
+  if (r.energy && r.energy->step() > 0) outcome.per_joule = units / r.energy->step();
+  if (!r.money) return outcome;
+  outcome.per_million = r.money->per_million;
+  if (r.money->ownership) outcome.owned_per_million = r.money->ownership->per_million;
+  if (r.money->ownership) outcome.total = r.money->ownership->total();
+  return outcome;
 }
 
 PlanRunner::PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed)
@@ -83,7 +95,9 @@ PlanOutcome PlanRunner::simulate_plan(const PlanPoint& point) {
     double operations = 0;
     SimulateOptions options{.critical_path = false};
     options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
-    PlanOutcome outcome = outcome_of(s, simulate_here(s, laid_out, options));
+    Result result = simulate_here(s, laid_out, options);
+    if (result.fits) book_money(s, result);
+    PlanOutcome outcome = outcome_of(s, result);
     outcome.operations = operations;
     return outcome;
   } catch (const UserError& e) {

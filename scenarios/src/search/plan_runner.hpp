@@ -22,6 +22,9 @@ struct PlanOutcome {
   bool fits = false;
   std::string error;      ///< why the plan could not be simulated; empty: it was simulated
   double operations = 0;  ///< simulated operations, with folded ranks counted once and merged kernels as one
+  double per_joule = 0;   ///< tokens (or samples) a joule, of the whole site; 0: the power is not stated
+  double per_million = 0, owned_per_million = 0;  ///< cost of a million of them, rented and owned; 0: no such prices
+  double total = 0;                               ///< cost of owning the cluster for the years of depreciation
   bool good() const { return error.empty() && fits; }
   /// Returns true if the plan is good and leaves this share of the fullest GPU's memory free.
   bool leaves(double headroom) const { return good() && filled <= 1 - headroom; }

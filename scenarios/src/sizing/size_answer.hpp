@@ -60,6 +60,8 @@ struct SizeRow {
   double step_time = 0, time = 0;  ///< s; `time`: time of the training with failures and checkpoints
   double mfu = 0, goodput = 1;
   double gpu_hours = 0, energy = 0;    ///< `energy`: of the site, J; 0: unknown
+  int racks = 0, nodes_of_rack = 0;    ///< racks of its nodes, and most nodes of a rack; 0: the site does not say
+  std::string rack_limit;              ///< key of `site` that limits the nodes of a rack: "rack_units"
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
   std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
   std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
@@ -71,6 +73,10 @@ struct SizeRow {
   bool good() const { return error.empty(); }
   double days() const { return time / kSecondsOfDay; }
   double samples() const { return steps * static_cast<double>(batch); }
+  double tokens_per_joule() const { return energy > 0 ? tokens / energy : 0; }
+  /// Returns the cost of a million tokens on the terms by which it is judged; of a purchase, that of owning the cluster
+  /// for the time of the training. 0: there are no prices.
+  double per_million() const;
 };
 
 /// The fewest nodes of a type that were evaluated and meet the deadline.
@@ -108,7 +114,9 @@ struct SizeChoice {
   double days = 0;  ///< days until the training ends, including the delivery of bought nodes
   std::optional<std::array<double, 2>> likely_days;  ///< 80 % interval. No value: the step has no interval
   std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
-  double money = 0;     ///< cost of the training; of a purchase, the cost of owning it for the time of the training
+  double money = 0;  ///< cost of the training; of a purchase, the cost of owning it for the time of the training
+  double tokens = 0, tokens_per_joule = 0;  ///< tokens of the training; 0 a joule: the energy is not known
+  double per_million() const { return tokens > 0 ? 1e6 * money / tokens : 0; }  ///< cost of a million tokens
   double purchase = 0;  ///< purchase price; 0: nothing is bought
   double total = 0;     ///< cost of owning it for the years of depreciation, always in use; 0: nothing is bought
   /// Cost of the hours of a reserved term that the training uses; 0: no other hours are paid.
@@ -149,6 +157,10 @@ struct SizeNetwork {
   std::string error = {};                            ///< reason why there is no such network; empty: there is one
   std::string fabric = {};                           ///< as the scenario's `cluster.fabric` takes it
   std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
+  std::int64_t spines = 0;                           ///< switches that have no port to a node
+  int racks = 0;                                     ///< racks of nodes and switches; 0: the site does not say
+  std::string plan = {};                             ///< the plan on this network, in words
+  bool has_own_plan = false;                         ///< another plan than that of the cluster was found for it
   int nodes_of_rack = 0;                             ///< most nodes of a rack in the plan of the cables
   std::vector<SizeCables> by_length = {};            ///< the cables, the shortest first
   std::int64_t owned_switches = 0;                   ///< switches that are owned already
@@ -282,14 +294,16 @@ struct SizeOptions {
   double work = 0;
   double search_seconds = 0;          ///< limit of wall time instead of work, s; 0: no such limit
   std::vector<std::string> networks;  ///< kinds of network to compare (see NetworkKind); empty: none
+  bool tries_spines = false;          ///< also other numbers of spines than those of these kinds
   std::string network_switch;         ///< type of switch; empty: that of the scenario's fabric, or of the prices
   std::filesystem::path journal;      ///< file of results, to resume the search
   StudyShard shard = {};              ///< share of the pairs of model and node type; the model varies slowest
   std::optional<double> headroom;  ///< share of a GPU's memory that plans must leave free; no value: `default_headroom`
   std::function<void(const std::string&)> progress;
-  /// Receives the first answer, before any cluster is searched: the bounds of all node types, the most promising first,
-  /// and a cluster with one simulated plan (null: none was found). Not called if there is a single node type.
-  std::function<void(const std::vector<SizeBound>&, const SizeRow*)> first_answer;
+  /// Receives a first answer, before any cluster is searched: the bounds of some node types, the most promising first, the
+  /// number of all node types, and a cluster with one simulated plan (null: none was found). Called once more if the bounds
+  /// of all types lead to a better one. Not called if there is a single node type.
+  std::function<void(const std::vector<SizeBound>&, std::size_t all_types, const SizeRow*)> first_answer;
   /// Receives the answer so far whenever a cluster was searched. Its rows are not sorted.
   std::function<void(const SizeAnswer&)> searched;
 };

@@ -234,6 +234,8 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   choice.risk = row.risk;
   choice.missed = missed_by(answer, payment);
   choice.money = payment.cost;
+  choice.tokens = row.tokens;
+  choice.tokens_per_joule = row.tokens_per_joule();
   if (payment.terms != kPurchase) return choice;
   choice.money = row.ownership->training;
   choice.purchase = row.ownership->price();

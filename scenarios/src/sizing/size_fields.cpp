@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
-#include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
+#include "scenarios/src/sizing/size_networks.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
@@ -86,8 +86,21 @@ JsonFields<SizeRow> size_row_fields() {
       .when(is_good, if_possible)
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
       .when(&R::energy, "if the power of the devices is stated")
+      .value(
+          "tokens_per_J", "1/J", [](auto& r) { return r.tokens_per_joule(); }, "tokens a joule, measured at the site")
+      .when(&R::energy, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by rents on demand, or of electricity")
       .when(&R::money, "with prices of rents")
+      .value(
+          "money_per_million", "money", [](auto& r) { return r.per_million(); },
+          "cost of a million tokens on the terms by which it is judged; of a purchase, of owning it for that time")
+      .when([](const R& r) { return r.per_million() > 0; }, "with prices")
+      .value("racks", "", &R::racks, "number of racks of its nodes")
+      .when(&R::racks, "if the site says what a rack takes")
+      .value("nodes_of_rack", "", &R::nodes_of_rack, "most nodes of a rack")
+      .when(&R::racks, "if the site says what a rack takes")
+      .value("rack_limit", "", &R::rack_limit, "the key of `site` that limits the nodes of a rack")
+      .when(&R::racks, "if the site says what a rack takes")
       .object("ownership", &R::ownership, ownership_fields(), "cost of buying the cluster")
       .when(&R::ownership, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
@@ -111,6 +124,10 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
       .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes")
       .value("node_power_W", "W", &L::node_power, "most power of a node, without cooling")
       .when(&L::node_power, "if it is stated")
+      .value("nodes_of_rack", "", &L::nodes_of_rack, "most nodes of a rack")
+      .when(&L::nodes_of_rack, "if the site says what a rack takes")
+      .value("rack_limit", "", &L::rack_limit, "the key of `site` that limits the nodes of a rack")
+      .when(&L::nodes_of_rack, "if the site says what a rack takes")
       .value("shortage", "", &L::shortage, "why there is no room for a node: what it needs, and what there is")
       .when(&L::shortage, "if there is none");
 }
@@ -156,6 +173,14 @@ JsonFields<SizeChoice> size_choice_fields() {
       .when(&C::on_time, "if the stack is one that can be measured")
       .value("money", "money", &C::money,
              "cost of the training; of a purchase, the cost of owning it for the time of the training")
+      .value("tokens", "", &C::tokens, "tokens of the training")
+      .when(&C::tokens, "if the network has tokens")
+      .value(
+          "money_per_million", "money", [](auto& c) { return c.per_million(); },
+          "cost of a million tokens: `money` over the tokens of the training")
+      .when(&C::tokens, "if the network has tokens")
+      .value("tokens_per_J", "1/J", &C::tokens_per_joule, "tokens a joule, measured at the site")
+      .when(&C::tokens_per_joule, "if the power of the devices is stated")
       .value("purchase", "money", &C::purchase, "purchase price")
       .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("total", "money", &C::total, "cost of owning it for the years of depreciation, always in use")
@@ -216,79 +241,6 @@ JsonFields<SizeFewest> size_fewest_fields() {
              "largest smaller number that was evaluated, which is too slow; no number between has a plan");
 }
 
-JsonFields<SizeCables> size_cables_fields() {
-  using C = SizeCables;
-  return JsonFields<C>()
-      .value("optical", "", &C::optical, "true: optical; false: copper")
-      .value("length_m", "m", &C::length, "length of the cable, as sold")
-      .value("count", "", &C::count, "number of such cables")
-      .value("price", "money", &C::price, "price of one")
-      .when(&C::price, "if cables have a price")
-      .value("owned", "", &C::owned, "number of those that are owned already")
-      .when(&C::owned, "with prices.purchase.owned");
-}
-
-JsonFields<SizeNetwork> size_network_fields() {
-  using N = SizeNetwork;
-  const auto is_good = [](const N& n) { return n.good(); };
-  const auto has_cost = [](const N& n) { return n.cost.has_value(); };
-  const char *if_possible = "if there is such a network", *with_prices = "with prices of switches and cables";
-  return JsonFields<N>()
-      .value("network", "", &N::network, "kind of network: nonblocking, N:1, rail-optimized or rail-only")
-      .value("model", "", &N::model, "name of the model")
-      .value("node", "", &N::node, "name of the node type")
-      .value("nodes", "", &N::nodes, "number of nodes")
-      .value("gpus", "", &N::gpus, "number of devices of all nodes")
-      .value("chosen", "", &N::chosen, "whether it costs least of those that meet deadline and budget")
-      .value("missed", "", &N::missed, "conditions that it misses: deadline, budget, or both; empty: none")
-      .value("terms", "", &N::terms, "way to pay for the nodes")
-      .when(&N::terms, "without --purchase, with prices of rents")
-      .value("error", "", &N::error, "why there is no such network")
-      .when([](const N& n) { return !n.good(); }, "if there is none")
-      .value("fabric", "", &N::fabric, "the network as `cluster.fabric` of a scenario takes it")
-      .when(is_good, if_possible)
-      .value("switches", "", &N::switches, "number of switches")
-      .when(is_good, if_possible)
-      .value("ports", "", &N::ports, "ports of switches that have a cable")
-      .when(is_good, if_possible)
-      .value("cables", "", &N::cables, "number of cables, to nodes and between switches")
-      .when(is_good, if_possible)
-      .value("nodes_of_rack", "", &N::nodes_of_rack, "most nodes of a rack in the plan of the cables")
-      .when(is_good, if_possible)
-      .list("by_length", &N::by_length, size_cables_fields(), "the cables by their length")
-      .when(is_good, if_possible)
-      .value("owned_switches", "", &N::owned_switches, "number of switches that are owned already")
-      .when(&N::owned_switches, "with prices.purchase.owned")
-      .value("price_of_switches", "money", &N::price_of_switches, "price of the bought switches")
-      .when(&N::price_of_switches, "if switches have a price")
-      .value("network_cost", "money", &N::network_cost,
-             "price of switches and cables; without --purchase, the cost of owning them during the training")
-      .when(has_cost, with_prices)
-      .value("cost", "money", &N::cost,
-             "purchase price of nodes, storage and network; without --purchase, rents and network during the training")
-      .when(has_cost, with_prices)
-      .value("step_time_s", "s", &N::step_time, "time of one step on this network")
-      .when(is_good, if_possible)
-      .value("loss", "share", &N::loss, "step time over that on the nonblocking network, less 1")
-      .when(&N::loss, "if both are possible")
-      .value("days", "d", &N::days, "days until the training ends, including the delivery of bought nodes")
-      .when(is_good, if_possible)
-      .value("on_time_probability", "share", &N::on_time, "probability that the training ends by the deadline")
-      .when(&N::on_time, "if the stack is one that can be measured");
-}
-
-JsonFields<SizeNetworks> size_networks_fields() {
-  using N = SizeNetworks;
-  return JsonFields<N>()
-      .value("switch", "", &N::switch_name, "type of switch")
-      .when(&N::switch_name, "if the question names one")
-      .value("switch_ports", "", &N::switch_ports, "number of ports of a switch")
-      .value("unpriced", "", &N::unpriced, "prices that are missing")
-      .when(&N::unpriced, "if networks have no price")
-      .value("reason", "", &N::reason, "the choice with its figures, or why there is none")
-      .list("rows", &N::rows, size_network_fields(), "the compared networks, by cluster");
-}
-
 JsonFields<SizeIsland> size_island_fields() {
   using I = SizeIsland;
   const auto is_good = [](const I& i) { return i.good(); };
@@ -345,16 +297,6 @@ JsonFields<SizeIslands> size_islands_fields() {
 const RegisterJsonReference size_reference{"size", "which clusters train a model in time", size_fields};
 
 }  // namespace
-
-std::string size_networks_csv(const SizeNetworks& networks) {
-  const JsonFields<SizeNetwork> fields = size_network_fields();
-  std::vector<std::string> keys;
-  for (const FieldRow& field : fields.rows())
-    if (!field.path.starts_with("by_length")) keys.push_back(field.path);
-  std::string text = fmt::format("{}\n", fmt::join(keys, ","));
-  for (const SizeNetwork& row : networks.rows) text += csv_line(fields.json(row), keys);
-  return text;
-}
 
 std::string to_text(const SizeRow& row) {
   nlohmann::ordered_json j = size_row_fields().json(row);

@@ -1,6 +1,8 @@
 // The first answer of a question about clusters: bounds of all node types, and one simulated plan.
 #include "scenarios/src/sizing/size_first.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,6 +16,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kNoPlainPlan = std::numeric_limits<double>::infinity();
+constexpr std::size_t kFirstTries = 3;    ///< node types whose plain plans may be simulated for a first answer
 constexpr int kMostTries = 4;             ///< numbers of nodes that are tried for a bound or a first row
 constexpr std::size_t kJudgedGroups = 8;  ///< groups whose plans are judged together
 
@@ -25,6 +28,14 @@ int round_size(double nodes, int unit) {
     if (size < nodes && power >= 2) size = power / 2 * 3 * unit;
   }
   return size;
+}
+
+template <class Iterator>
+void sort_by_promise(Iterator first, Iterator last) {
+  const auto rank = [](const SizeBound& b) { return b.days <= 0 ? 2 : b.in_time ? 0 : 1; };
+  std::stable_sort(first, last, [&](const PromisingCase& a, const PromisingCase& b) {
+    return std::pair(rank(a.bound), a.bound.cost) < std::pair(rank(b.bound), b.bound.cost);
+  });
 }
 
 double steps_to_days(double step_time, double steps) { return step_time * steps / kSecondsOfDay; }
@@ -159,6 +170,47 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
     nodes = round_size(wanted, unit);
   }
   return best;
+}
+
+void FirstAnswer::find(std::vector<PromisingCase>& cases) {
+  const SizeOptions& options = question_.options();
+  const bool is_answered = options.first_answer || options.shard.is_whole();
+  const std::size_t early = cases.size() > 2 * kFirstTries ? kFirstTries : 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    cases[i].bound = bound_of(question_, *cases[i].size_case, cases[i].room());
+    bounds_.push_back(cases[i].bound);
+    if (options.progress) options.progress(fmt::format("{} of {} node types bounded", i + 1, cases.size()));
+    if (is_answered && i + 1 == early)
+      simulate(std::vector<PromisingCase>(cases.begin(), cases.begin() + static_cast<std::ptrdiff_t>(early)),
+               cases.size());
+  }
+  for (auto first = cases.begin(); first != cases.end();) {
+    const auto last = std::find_if(first, cases.end(), [&](const PromisingCase& other) {
+      return other.size_case->model != first->size_case->model;
+    });
+    sort_by_promise(first, last);
+    first = last;
+  }
+  bounds_.clear();
+  for (const PromisingCase& each : cases) bounds_.push_back(each.bound);
+  if (is_answered) simulate(cases, cases.size());
+}
+
+void FirstAnswer::simulate(std::vector<PromisingCase> cases, std::size_t all_cases) {
+  sort_by_promise(cases.begin(), cases.end());
+  std::optional<SizeRow> found;
+  for (std::size_t i = 0; i < std::min(kFirstTries, cases.size()) && !found; ++i) {
+    const SizeBound& bound = cases[i].bound;
+    if (row_ && row_->node == bound.node && row_->model == bound.model) return;  // it was reported before
+    if (bound.days > 0) found = first_row(question_, *cases[i].size_case, bound, cases[i].room());
+  }
+  if (row_ && (!found || !is_better_row(answer_, *found, *row_))) return;
+  row_ = found;
+  if (row_)
+    if (const std::optional<SizeWay> payment = best_way(answer_, *row_)) take_way(answer_, *payment, *row_);
+  std::vector<SizeBound> bounds;
+  for (const PromisingCase& each : cases) bounds.push_back(each.bound);
+  if (question_.options().first_answer) question_.options().first_answer(bounds, all_cases, row_ ? &*row_ : nullptr);
 }
 
 void keep_first_row(SizeAnswer& answer, const SizeRow& first_row) {

@@ -1,8 +1,10 @@
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "scenarios/src/search/plan_search.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
 
 namespace trainyard {
@@ -38,6 +40,38 @@ SizeBound bound_of(SizeQuestion&, const SizeCase&, int room);
 
 /// Simulates one plain plan on the nodes of the bound. If it is late, it tries more nodes. No value: none fits.
 std::optional<SizeRow> first_row(SizeQuestion&, const SizeCase&, const SizeBound&, int room);
+
+/// A case that has room at the site, with its bound.
+struct PromisingCase {
+  const SizeCase* size_case = nullptr;
+  std::optional<SizeSiteLimit> limit;
+  SizeBound bound = {};
+  int room() const { return limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes; }
+};
+
+/// The first answer of a question about several node types.
+class FirstAnswer {
+ public:
+  /// Both arguments must outlive the object.
+  FirstAnswer(SizeQuestion& question, const SizeAnswer& answer) : question_(question), answer_(answer) {}
+
+  /// Bounds all cases, sorts them by promise within each model, and simulates one plan of the most promising ones: first
+  /// among the cases that seem cheapest before any bound, then among all. Reports each answer that is better than the one
+  /// before. Throws Interruption.
+  void find(std::vector<PromisingCase>&);
+  const std::optional<SizeRow>& row() const { return row_; }
+  /// Returns the bounds so far, in the order of the search once all are known.
+  const std::vector<SizeBound>& bounds() const { return bounds_; }
+
+ private:
+  SizeQuestion& question_;
+  const SizeAnswer& answer_;
+  std::optional<SizeRow> row_;
+  std::vector<SizeBound> bounds_;
+
+  /// Simulates one plan of the most promising of these cases that has one.
+  void simulate(std::vector<PromisingCase> cases, std::size_t all_cases);
+};
 
 /// Keeps the cluster of the first answer among the rows if the search was interrupted before it could find a better one,
 /// or found none that meets all conditions though this one does: a search with little work may miss its plan.

@@ -1,4 +1,3 @@
-// The prices of the parts of a network, as `trainyard size` takes them from a price file.
 // The networks between the nodes of a cluster, with their costs and the step time on each.
 #include "scenarios/src/sizing/size_networks.hpp"
 
@@ -6,45 +5,26 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string_view>
+#include <set>
 
 #include "models/hardware/node_parts.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "topologies/analysis/cable_plan.hpp"
+#include "topologies/analysis/clos_design.hpp"
 #include "topologies/analysis/network_design.hpp"
 
 namespace trainyard {
 namespace {
 
-const Node* fabric_of(const Node& document) {
-  const Node* cluster = document.find("cluster");
-  const Node* fabric = cluster ? cluster->find("fabric") : nullptr;
-  return fabric && fabric->kind == Node::Kind::map ? fabric : nullptr;
-}
-
 constexpr const char* kFullNetwork = "nonblocking";  ///< the network to which the others are compared
 constexpr double kYear = kHoursOfYear * 3600;        ///< s
-/// GPUs of a rack if the site does not say: four nodes of eight, as in the racks of NVIDIA's DGX SuperPOD of H100
-/// (reference architecture, 2023; unverified).
-constexpr int kGpusOfRack = 32;
-
-/// Returns the most nodes of a rack: as the site says, else as many as have kGpusOfRack.
-int nodes_of_rack(const Site& site, const NodeType& node, const Catalog& catalog) {
-  if (site.racks == 0) return std::max(1, kGpusOfRack / node.gpus);
-  int nodes = std::max(1, site.rack_nodes);
-  if (site.rack_power.value > 0) {
-    const auto powered = static_cast<int>(std::floor(site.rack_power.value / provided_power(node, catalog).value));
-    nodes = std::max(1, site.rack_nodes > 0 ? std::min(nodes, powered) : powered);
-  }
-  return nodes;
-}
-
 class NetworkComparison {
  public:
-  NetworkComparison(SizeAnswer& answer, const SizeQuestion& question)
+  NetworkComparison(SizeAnswer& answer, const SizeQuestion& question, const NetworkSearch& search = {})
       : answer_(answer),
         question_(question),
+        search_(search),
         type_(read_question_switch(question)),
         prices_(question.prices(), type_),
         own_rows_(answer.rows) {
@@ -55,16 +35,24 @@ class NetworkComparison {
 
   void compare() {
     const std::vector<SizeRow> clusters = compared_clusters();
-    for (const SizeRow& cluster : clusters) compare_on(cluster);
-    choose();
+    for (std::size_t i = 0; i < clusters.size(); ++i) {
+      if (i < kClustersOfNetworks)
+        for (const std::string& kind : question_.options().networks) add_row(clusters[i], kind);
+      else
+        add_possible(clusters[i]);
+      choose();
+    }
+    if (question_.options().tries_spines) try_spines();
+    search_plans();
     // Another cluster may be the cheapest if all count the same network. Then its networks are compared, too.
     while (const SizeNetwork* counted = counted_network()) {
       count(counted->network);
       const SizeRow* missing = answer_.cheapest ? own_row_not_compared(*answer_.cheapest) : nullptr;
       if (!missing) break;
-      compare_on(*missing);
+      for (const std::string& kind : question_.options().networks) add_row(*missing, kind);
       choose();
     }
+    sort_rows(clusters);
     if (clusters.empty())
       networks_.reason = "no cluster of several nodes that switches join was found";
     else
@@ -77,6 +65,7 @@ class NetworkComparison {
  private:
   SizeAnswer& answer_;
   const SizeQuestion& question_;
+  const NetworkSearch search_;
   const QuestionSwitch type_;
   const NetworkPrices prices_;
   const std::vector<SizeRow> own_rows_;  // rows that count the network of the question
@@ -88,6 +77,7 @@ class NetworkComparison {
     SizeRow row;
   };
   std::map<std::string, JoinedCluster> joined_;  // indexed by name_of
+  std::set<std::string> searched_;               // names of those for which a plan was searched
 
   static std::string name_of(const SizeRow& row, const std::string& kind) {
     return fmt::format("{} on {} x {}, {}", row.model, row.nodes, row.node, kind);
@@ -111,7 +101,7 @@ class NetworkComparison {
       if (counts(row) && meets_deadline(answer_, row)) all.push_back(row);
     std::stable_sort(all.begin(), all.end(),
                      [&](const SizeRow& a, const SizeRow& b) { return size_cost(answer_, a) < size_cost(answer_, b); });
-    if (all.size() > kClustersOfNetworks) all.resize(kClustersOfNetworks);
+    if (!networks_.unpriced.empty() && all.size() > kClustersOfNetworks) all.resize(kClustersOfNetworks);
     if (all.empty() && best && counts(*best)) all.push_back(*best);
     return all;
   }
@@ -127,13 +117,105 @@ class NetworkComparison {
     return found == own_rows_.end() ? nullptr : &*found;
   }
 
-  void compare_on(const SizeRow& cluster) {
+  /// Adds a cluster with a network to the table.
+  SizeNetwork& add_row(const SizeRow& cluster, const std::string& kind) {
+    SizeNetwork row = joined(cluster, kind).network;
+    const SizeNetwork& full = joined(cluster, kFullNetwork).network;
+    if (row.good() && full.good()) row.loss = row.step_time / full.step_time - 1;
+    return networks_.rows.emplace_back(std::move(row));
+  }
+
+  /// Returns the least cost that a cluster can have with a network: with its own step time, which is that of the question's
+  /// network. No value: it has no such network, or it costs more than the choice.
+  std::optional<double> possible_cost(const SizeRow& cluster, const std::string& kind) const try {
+    JoinedCluster joined{{kind, cluster.model, cluster.node, cluster.nodes, cluster.gpus}, cluster};
+    const NodeType type = type_of(cluster);
+    take_design(design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports}), type,
+                joined);
+    const std::optional<SizeWay> payment = best_way(answer_, joined.row);
+    const SizeNetwork* best = networks_.choice();
+    if (!payment || (best && payment->cost >= *best->cost)) return std::nullopt;
+    return payment->cost;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+
+  /// Adds the networks with which a cluster could cost less than the choice.
+  void add_possible(const SizeRow& cluster) {
+    for (const std::string& kind : question_.options().networks)
+      if (possible_cost(cluster, kind)) {
+        add_row(cluster, kind);
+        choose();
+      }
+  }
+
+  /// Tries numbers of spines on the cluster of the choice: halves the interval between the fewest with which it meets all
+  /// conditions and those that miss them. Each number is an oversubscription of the leaves.
+  void try_spines() {
+    const SizeNetwork* choice = networks_.choice();
+    if (!choice || !networks_.unpriced.empty()) return;
+    const SizeRow cluster = own_row(*choice);
     const SizeNetwork full = joined(cluster, kFullNetwork).network;
-    for (const std::string& kind : question_.options().networks) {
-      SizeNetwork row = joined(cluster, kind).network;
-      if (row.good() && full.good()) row.loss = row.step_time / full.step_time - 1;
-      networks_.rows.push_back(std::move(row));
+    std::int64_t missed = 0, met = full.spines;
+    for (const SizeNetwork& row : networks_.rows)
+      if (is_same_cluster(row, cluster) && row.good() && row.network.ends_with(":1") && row.spines > 0)
+        row.missed.empty() ? met = std::min(met, row.spines) : missed = std::max(missed, row.spines);
+    const double hosts = static_cast<double>(cluster.nodes) * type_of(cluster).hcas;
+    while (met - missed > 1) {
+      const std::int64_t spines = (met + missed) / 2;
+      constexpr double hundredths = 100;
+      const double ratio = std::ceil(hundredths * hosts / static_cast<double>(spines * type_.ports)) / hundredths;
+      const std::string kind = fmt::format("{:g}:1", ratio);
+      if (ratio <= 1 || !possible_cost(cluster, kind)) {
+        met = spines;  // fewer may still cost less than the choice
+        continue;
+      }
+      const SizeNetwork& row = add_row(cluster, kind);
+      (row.good() && row.missed.empty() ? met : missed) = spines;
+      choose();
     }
+  }
+
+  /// Returns the row of a network's cluster with the network of the question.
+  const SizeRow& own_row(const SizeNetwork& network) const {
+    return *std::ranges::find_if(own_rows_, [&](const SizeRow& row) { return is_same_cluster(network, row); });
+  }
+
+  /// Searches a plan for each network that loses time with the plan of its cluster, as long as it could be the choice.
+  void search_plans() {
+    constexpr double least_loss = 0.005;
+    for (int searches = 0; search_ && searches < kSearchesOfNetworks; ++searches) {
+      SizeNetwork* next = nullptr;
+      for (SizeNetwork& row : networks_.rows) {
+        if (!row.good() || !row.cost || row.loss.value_or(0) < least_loss || searched_.contains(name_in_table(row)))
+          continue;
+        const bool has_room = row.missed.find("racks") == std::string::npos;
+        const bool may_win = row.chosen || (has_room && possible_cost(own_row(row), row.network));
+        if (may_win && (!next || *row.cost < *next->cost)) next = &row;
+      }
+      if (!next) return;
+      const std::string name = name_in_table(*next);
+      searched_.insert(name);
+      JoinedCluster& cluster = joined_.at(name);
+      std::optional<SizeRow> found = search_(cluster.row, cluster.network.fabric);
+      if (!found || !found->good() || found->step_time >= cluster.row.step_time) continue;
+      const double full = next->step_time / (1 + *next->loss);
+      cluster = with_plan(*found, cluster.network.network);
+      cluster.network.has_own_plan = found->plan != next->plan;
+      *next = cluster.network;
+      next->loss = next->step_time / full - 1;
+      choose();
+    }
+  }
+
+  /// Sorts the rows by the order of their clusters; networks of one cluster stay in the order in which they were tried.
+  void sort_rows(const std::vector<SizeRow>& clusters) {
+    const auto place = [&clusters](const SizeNetwork& row) {
+      return std::ranges::find_if(clusters, [&row](const SizeRow& each) { return is_same_cluster(row, each); }) -
+             clusters.begin();
+    };
+    std::stable_sort(networks_.rows.begin(), networks_.rows.end(),
+                     [&place](const SizeNetwork& a, const SizeNetwork& b) { return place(a) < place(b); });
   }
 
   /// Simulates the plan of a cluster on one network, or finds what was simulated before.
@@ -162,25 +244,57 @@ class NetworkComparison {
       joined.row = cluster;
       return joined;
     }
-    joined.row.network = kind;
+    take_design(design, type, joined);
+    judge(joined);
+    return joined;
+  }
+
+  /// Returns a cluster whose plan was searched on a network, with the costs of this network.
+  JoinedCluster with_plan(const SizeRow& row, const std::string& kind) const {
+    JoinedCluster joined{{kind, row.model, row.node, row.nodes, row.gpus}, row};
+    const NodeType type = type_of(row);
+    const NetworkDesign design =
+        design_network(read_network_kind(kind, "--network"), {row.nodes, type.hcas, type_.ports});
+    joined.network.fabric = design.fabric(type_.keys);
+    take_design(design, type, joined);
+    judge(joined);
+    return joined;
+  }
+
+  /// Takes the parts of a network and their costs.
+  void take_design(const NetworkDesign& design, const NodeType& type, JoinedCluster& joined) const {
+    SizeNetwork& network = joined.network;
+    joined.row.network = network.network;
     network.switches = design.switches;
+    network.spines = design.switches - design.leaves;
     network.ports = design.ports();
     network.cables = design.cables();
     add_cables(design, type, network);
     add_costs(joined.row, network);
+    const Site& site = question_.site();
+    if (joined.row.racks > 0 && site.rack_units > 0 && type_.rack_units > 0)
+      network.racks =
+          joined.row.racks + static_cast<int>(ceiling(network.switches * type_.rack_units, site.rack_units));
+  }
+
+  /// Takes time and cost of a cluster on a network, and the conditions that it misses.
+  void judge(JoinedCluster& joined) const {
+    SizeNetwork& network = joined.network;
     network.step_time = joined.row.step_time;
+    network.plan = joined.row.plan;
     const std::optional<SizeWay> payment = best_way(answer_, joined.row);
     if (!payment) {
       network.days = joined.row.days();
-      return joined;
+      return;
     }
     network.days = payment->end();
     network.on_time = payment->on_time(answer_);
     network.missed = missed_by(answer_, *payment);
+    if (const int racks = question_.site().racks; racks > 0 && network.racks > racks)
+      network.missed += network.missed.empty() ? "racks" : " and racks";
     if (network.network_cost) network.cost = payment->cost;
     if (network.network_cost && !answer_.purchase) *network.network_cost *= payment->days / joined.row.days();
     network.terms = payment->terms == kPurchase ? "" : payment->terms;
-    return joined;
   }
 
   void add_cables(const NetworkDesign& design, const NodeType& type, SizeNetwork& network) const {
@@ -324,80 +438,13 @@ class NetworkComparison {
 
 }  // namespace
 
-QuestionSwitch read_question_switch(const SizeQuestion& question) {
-  QuestionSwitch all;
-  all.name = question.options().network_switch;
-  Place place = Place::named("--switch");
-  const Node* fabric = fabric_of(question.document());
-  const Node* stated = fabric ? fabric->find("switch") : nullptr;
-  if (all.name.empty() && stated && stated->kind == Node::Kind::scalar) {
-    all.name = stated->scalar;
-    place = stated->place;
-  }
-  const int priced_ports = question.prices().purchase.switch_ports;
-  if (!all.name.empty()) {
-    all.ports = read_network_switch(question.catalog().resolve("switch", Node::scalar_node(all.name, place))).ports;
-    all.keys.push_back("switch: " + all.name);
-  } else if (priced_ports > 0) {
-    all.ports = priced_ports;
-  }
-  for (const char* key : {"switch_latency", "distance", "sharp"})
-    if (const Node* value = fabric ? fabric->find(key) : nullptr; value && value->kind == Node::Kind::scalar)
-      if (std::string_view(key) != "switch_latency" || question.options().network_switch.empty())
-        all.keys.push_back(fmt::format("{}: {}", key, value->scalar));
-  return all;
-}
-
-std::optional<double> NetworkPrices::of_switches(double count) const {
-  if (const auto named = prices_.parts.switch_named(type_.name); named && !type_.name.empty())
-    return named->second * count;
-  const Purchase& purchase = prices_.purchase;
-  if (purchase.network_switch.empty() || purchase.switch_ports != type_.ports) return std::nullopt;
-  return Purchase::price_of(purchase.network_switch, count);
-}
-
-std::optional<double> NetworkPrices::of_cable(const SizeCables& cable, double count) const {
-  const Purchase& purchase = prices_.purchase;
-  if (!purchase.cables_by_length.empty()) return purchase.price_of_length(cable.length);
-  const double bought = std::max(1.0, count - purchase.owned_cables);
-  if (!purchase.cable.empty()) return Purchase::price_of(purchase.cable, bought) / bought;
-  const Prices::Parts& parts = prices_.parts;
-  if (!parts.cables) return std::nullopt;
-  return cable.optical ? parts.optical + parts.optical_metre * cable.length
-                       : parts.copper + parts.copper_metre * cable.length;
-}
-
-std::string NetworkPrices::missing() const {
-  std::vector<std::string> words;
-  if (!of_switches(1))
-    words.push_back(type_.name.empty() ? "prices.purchase.switch"
-                                       : fmt::format("prices.switch.{} (or prices.purchase.switch with switch_ports: "
-                                                     "{})",
-                                                     type_.name, type_.ports));
-  if (prices_.purchase.cable.empty() && !prices_.parts.cables) words.emplace_back("prices.purchase.cable");
-  return fmt::format("{}", fmt::join(words, " and "));
-}
-
-const SizeNetwork* SizeNetworks::choice() const {
-  const auto found = std::ranges::find_if(rows, &SizeNetwork::chosen);
-  return found == rows.end() ? nullptr : &*found;
-}
-
-const SizeNetwork* SizeNetworks::find(const SizeRow& cluster, const std::string& kind) const {
-  const auto found = std::ranges::find_if(rows, [&](const SizeNetwork& each) {
-    return each.network == kind && each.model == cluster.model && each.node == cluster.node &&
-           each.nodes == cluster.nodes;
-  });
-  return found == rows.end() ? nullptr : &*found;
-}
-
 void check_networks(const SizeQuestion& question) {
   for (const std::string& kind : question.options().networks) read_network_kind(kind, "--network");
   if (!question.options().networks.empty()) read_question_switch(question);
 }
 
-void compare_networks(SizeAnswer& answer, const SizeQuestion& question) {
-  NetworkComparison(answer, question).compare();
+void compare_networks(SizeAnswer& answer, const SizeQuestion& question, const NetworkSearch& search) {
+  NetworkComparison(answer, question, search).compare();
 }
 
 SizeRow row_on_network(const SizeRow& row, const std::string& kind, SizeAnswer answer, const SizeQuestion& question) {

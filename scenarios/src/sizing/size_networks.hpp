@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,8 +15,12 @@ constexpr int kPortsOfSwitch = 64;
 struct QuestionSwitch {
   std::string name;  ///< empty: no type of switch is named
   int ports = kPortsOfSwitch;
+  int rack_units = 0;             ///< height in units of a rack; 0: not stated
   std::vector<std::string> keys;  ///< "switch: quantum-2"
 };
+
+/// Returns the most nodes of a rack: as the site says, else as many as have 32 GPUs.
+int nodes_of_rack(const Site&, const NodeType&, const Catalog&);
 
 /// Throws UserError for an unknown type of switch.
 QuestionSwitch read_question_switch(const SizeQuestion&);
@@ -39,16 +44,26 @@ class NetworkPrices {
   const QuestionSwitch& type_;
 };
 
-/// The most clusters for which networks are compared.
+/// Clusters for which all networks are compared. Of the others, those are compared that could cost least by their bounds.
 constexpr std::size_t kClustersOfNetworks = 3;
+/// The most searches for a plan on another network than that of the question.
+constexpr int kSearchesOfNetworks = 8;
+
+/// Searches a plan for a cluster with another fabric between its nodes. No value: its type of node is no case.
+using NetworkSearch = std::function<std::optional<SizeRow>(const SizeRow& cluster, const std::string& fabric)>;
 
 /// Throws UserError for an unknown kind of network, and for an unknown type of switch.
 void check_networks(const SizeQuestion&);
 
-/// Compares the requested networks on the cheapest clusters in time of a judged answer, else on the nearest. Each row is
-/// the cluster's plan, simulated on that network. Sets `networks`. If networks have prices, judges all clusters again
-/// with the chosen network between their nodes, or else with the cheapest one in time. Throws Interruption.
-void compare_networks(SizeAnswer&, const SizeQuestion&);
+/// Compares the requested networks on the cheapest clusters in time of a judged answer, else on the nearest: all networks
+/// on the first of them, and on each other cluster in time those networks whose price leaves it a chance to cost least. On
+/// two levels of leaves, numbers of spines between the compared ones are tried, too. Each row is the cluster's plan,
+/// simulated on that network; if that loses time and the row could be the choice, a plan is searched for that network.
+/// Sets `networks`. If networks have prices, judges all clusters again with the chosen network between their nodes, or
+/// else with the cheapest one in time. Throws Interruption.
+void compare_networks(SizeAnswer&, const SizeQuestion&, const NetworkSearch&);
+
+JsonFields<SizeNetworks> size_networks_fields();
 
 /// Returns a row of an answer with this network between its nodes. The row stays as it is if there is no such network.
 SizeRow row_on_network(const SizeRow&, const std::string& kind, SizeAnswer, const SizeQuestion&);

@@ -168,6 +168,28 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
   return all;
 }
 
+std::optional<RackRoom> rack_room(const Site& site, const NodeType& node, const Catalog& catalog) {
+  if (!site.knows_racks()) return std::nullopt;
+  std::optional<RackRoom> least;
+  const auto limit = [&least](const char* key, double nodes) {
+    if (!least || nodes < least->nodes) least = RackRoom{static_cast<int>(nodes), key};
+  };
+  if (site.rack_power.value > 0)
+    limit("rack_power", std::floor(site.rack_power.value / provided_power(node, catalog).value));
+  if (site.rack_units > 0) {
+    if (node.rack_units == 0)
+      throw UserError(fmt::format("the height of {} is not stated (rack_units of a node)", node.name));
+    limit("rack_units", std::floor(1.0 * site.rack_units / node.rack_units));
+  }
+  if (site.rack_nodes > 0) limit("rack_nodes", site.rack_nodes);
+  return least ? least : RackRoom{1, "racks"};
+}
+
+int racks_of(const Site& site, const NodeType& node, int nodes, const Catalog& catalog) {
+  const std::optional<RackRoom> room = rack_room(site, node, catalog);
+  return room && room->nodes > 0 ? (nodes + room->nodes - 1) / room->nodes : 0;
+}
+
 std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, const Catalog& catalog) {
   if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.is_given())
     throw UserError(fmt::format("the power of {} is not stated", node.gpu.name));
@@ -182,6 +204,8 @@ std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, 
                             power,
                             site.power.value,
                             site.pue,
+                            0,
+                            "",
                             nodes < 1 ? shortage : ""};
   };
   const auto kilowatts = [](double watts) { return fmt::format("{:.4g} kW", watts / 1e3); };
@@ -189,28 +213,26 @@ std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, 
     limit("power", std::floor(site.power.value / (power * site.pue)),
           fmt::format("a node needs {}{}, and the site has {}", kilowatts(power * site.pue),
                       site.pue > 1 ? " with cooling" : "", kilowatts(site.power.value)));
-  if (site.racks > 0 && site.rack_power.value > 0)
-    limit("rack_power", site.racks * std::floor(site.rack_power.value / power),
-          fmt::format("a node needs {}, and a rack has {}", kilowatts(power), kilowatts(site.rack_power.value)));
-  if (site.racks > 0 && (site.rack_nodes > 0 || site.rack_power.value <= 0))
-    limit(site.rack_nodes > 0 ? "rack_nodes" : "racks", 1.0 * site.racks * std::max(1, site.rack_nodes), "");
+  const std::optional<RackRoom> room = rack_room(site, node, catalog);
+  if (room && (site.racks > 0 || room->nodes < 1))
+    limit(room->limit, 1.0 * std::max(1, site.racks) * room->nodes,
+          room->limit == "rack_units"
+              ? fmt::format("a node has {} units, and a rack has {}", node.rack_units, site.rack_units)
+              : fmt::format("a node needs {}, and a rack has {}", kilowatts(power), kilowatts(site.rack_power.value)));
   if (site.ports > 0 && node.hcas > 0)
     limit("ports", std::floor(1.0 * site.ports / node.hcas),
           fmt::format("a node has {} adapters, and the site {} ports", node.hcas, site.ports));
+  if (least && room) {
+    least->nodes_of_rack = room->nodes;
+    least->rack_limit = room->limit;
+  }
   return least;
 }
 
 std::optional<Site> site_beside(Site site, const OwnedNodes& owned, const Catalog& catalog) {
   const double power = provided_power(owned.node, catalog).value;
   if (site.power.value > 0 && (site.power.value -= owned.nodes * power * site.pue) <= 0) return std::nullopt;
-  if (site.racks > 0) {
-    int of_rack = std::max(1, site.rack_nodes);
-    if (site.rack_power.value > 0) {
-      const auto powered = static_cast<int>(site.rack_power.value / power);
-      of_rack = std::max(1, site.rack_nodes > 0 ? std::min(of_rack, powered) : powered);
-    }
-    if ((site.racks -= (owned.nodes + of_rack - 1) / of_rack) <= 0) return std::nullopt;
-  }
+  if (site.racks > 0 && (site.racks -= racks_of(site, owned.node, owned.nodes, catalog)) <= 0) return std::nullopt;
   if (site.ports > 0 && (site.ports -= owned.nodes * owned.node.hcas) <= 0) return std::nullopt;
   return site;
 }

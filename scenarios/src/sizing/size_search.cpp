@@ -26,7 +26,6 @@ namespace {
 /// Number of batches that are compared if the batch may differ, and their share of the search's limit.
 constexpr std::size_t kComparedBatches = 8;
 constexpr double kShareOfBatches = 0.5;
-constexpr std::size_t kFirstTries = 3;  ///< node types whose plain plans may be simulated for the first answer
 
 class ClusterSizer {
  public:
@@ -65,9 +64,11 @@ class ClusterSizer {
                                                   : fmt::format("at node type {} of {}", begun_cases_, cases.size());
       answer_.unfinished = fmt::format("interrupted {}{}{}", place, interrupted_search_,
                                        bound_words("; by itself the search of each cluster ends "));
-      if (first_row_ && !best_) answer_.unfinished += "; the cluster below has one simulated plan, none was searched";
+      if (first_.row() && !best_) answer_.unfinished += "; the cluster below has one simulated plan, none was searched";
+      const auto begun = std::min(begun_cases_, first_.bounds().size());
+      answer_.not_searched.assign(first_.bounds().begin() + static_cast<std::ptrdiff_t>(begun), first_.bounds().end());
     }
-    if (first_row_) keep_first_row(answer_, *first_row_);
+    if (first_.row()) keep_first_row(answer_, *first_.row());
     const auto place_of = [&](const auto& x) {
       return std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
         return size_case.node.name == x.node && question_.model_of(size_case) == x.model;
@@ -76,7 +77,7 @@ class ClusterSizer {
     sort_stably(answer_.fewest, [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
     judge_sizes(answer_, prices_);
     for (SizeIslands& islands : answer_.islands) islands.reason = island_reason(answer_, islands);
-    if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network();
+    if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network(cases);
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     tell_growth(answer_);
     return std::move(answer_);
@@ -92,9 +93,9 @@ class ClusterSizer {
   std::string current_case_;        // text for progress lines
   std::string interrupted_search_;  // text: the place where a signal ended a search, and the best plan of that search
   std::size_t begun_cases_ = 0;
-  std::optional<SizeRow> best_;       // best row so far
-  std::optional<SizeRow> first_row_;  // the simulated cluster of the first answer
-  std::int64_t own_batch_ = 0;        // the scenario's batch
+  std::optional<SizeRow> best_;  // best row so far
+  FirstAnswer first_{question_, answer_};
+  std::int64_t own_batch_ = 0;  // the scenario's batch
   DeliveryPhases phases_{question_, searches(false)};
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
@@ -108,7 +109,7 @@ class ClusterSizer {
     std::vector<PromisingCase> promising;
     for (const SizeCase& size_case : cases)
       if (std::optional<PromisingCase> found = with_room(size_case)) promising.push_back(std::move(*found));
-    if (promising.size() > 1) find_first_answer(promising);
+    if (promising.size() > 1) first_.find(promising);
     const bool has_limit = options_.node_types.empty() && options_.work <= 0 && options_.search_seconds <= 0 &&
                            options_.gpus <= 0 && options_.shard.is_whole();
     for (const PromisingCase& next : promising) {
@@ -135,13 +136,6 @@ class ClusterSizer {
             }};
   }
 
-  struct PromisingCase {
-    const SizeCase* size_case = nullptr;
-    std::optional<SizeSiteLimit> limit;
-    SizeBound bound = {};
-    int room() const { return limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes; }
-  };
-
   /// Returns the case with the limit of the site. No value: the limit is unknown, and the node type is left out.
   std::optional<PromisingCase> with_room(const SizeCase& size_case) {
     PromisingCase found{&size_case, {}};
@@ -155,35 +149,6 @@ class ClusterSizer {
                                     [&](const SizeSiteLimit& other) { return other.node == found.limit->node; }))
       answer_.site_limits.push_back(*found.limit);
     return found;
-  }
-
-  /// Bounds all cases, sorts them by promise within each model, and simulates one plan of the most promising ones.
-  void find_first_answer(std::vector<PromisingCase>& cases) {
-    for (PromisingCase& each : cases) {
-      each.bound = bound_of(question_, *each.size_case, each.room());
-      if (options_.progress)
-        options_.progress(fmt::format("{} of {} node types bounded", &each - cases.data() + 1, cases.size()));
-    }
-    const auto rank = [](const SizeBound& b) { return b.days <= 0 ? 2 : b.in_time ? 0 : 1; };
-    for (auto first = cases.begin(); first != cases.end();) {
-      const auto last = std::find_if(first, cases.end(), [&](const PromisingCase& other) {
-        return other.size_case->model != first->size_case->model;
-      });
-      std::stable_sort(first, last, [&](const PromisingCase& a, const PromisingCase& b) {
-        return std::pair(rank(a.bound), a.bound.cost) < std::pair(rank(b.bound), b.bound.cost);
-      });
-      first = last;
-    }
-    if (!options_.first_answer && !options_.shard.is_whole()) return;
-    for (std::size_t i = 0; i < std::min(kFirstTries, cases.size()) && !first_row_; ++i)
-      if (cases[i].bound.days > 0)
-        first_row_ = first_row(question_, *cases[i].size_case, cases[i].bound, cases[i].room());
-    if (first_row_)
-      if (const std::optional<SizeWay> payment = best_way(answer_, *first_row_))
-        take_way(answer_, *payment, *first_row_);
-    std::vector<SizeBound> bounds;
-    for (const PromisingCase& each : cases) bounds.push_back(each.bound);
-    if (options_.first_answer) options_.first_answer(bounds, first_row_ ? &*first_row_ : nullptr);
   }
 
   /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
@@ -220,16 +185,9 @@ class ClusterSizer {
   void add(const SizeRow& row) {
     answer_.rows.push_back(row);
     if (options_.searched) options_.searched(answer_);
-    if (!row.good() || (best_ && !is_better(row, *best_))) return;
+    if (!row.good() || (best_ && !is_better_row(answer_, row, *best_))) return;
     best_ = row;
   }
-  /// Returns true if `a` is the better row. Rows that meet the deadline are better than late ones. Of rows in time the
-  /// cheaper is better, of late rows the faster.
-  bool is_better(const SizeRow& a, const SizeRow& b) const {
-    if (in_time(a) != in_time(b)) return in_time(a);
-    return in_time(a) ? size_cost(answer_, a) < size_cost(answer_, b) : a.time < b.time;
-  }
-
   /// Returns true if some allowed batch divides among the replicas of some split.
   bool has_plan(const SizeCase& size_case, int nodes) const {
     end_if_interrupted();
@@ -277,23 +235,24 @@ class ClusterSizer {
   SizeRow searched_row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row = question_.empty_row(size_case, request.nodes);
     try {
-      PlanQuestion question = read_plan_question(question_.scenario(size_case, request.nodes, true), name_);
+      PlanQuestion question = plans_of(size_case, request);
       row.batch = own_batch_ = question.base.global_batch_size;
-      const std::string key =
-          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {} {} {}", options_.search_seconds, work(),
-                                                             options_.tokens_per_parameter, request.useful,
-                                                             request.headroom.value_or(options_.headroom.value_or(-1)),
-                                                             options_.batch_tolerance, request.batch),
-                     document_);
+      const std::string key = answer_key(
+          answer_key(question.base) +
+              fmt::format(" {} {} {} {} {} {} {}", options_.search_seconds, work(), options_.tokens_per_parameter,
+                          request.useful, request.headroom.value_or(options_.headroom.value_or(-1)),
+                          options_.batch_tolerance, request.batch) +
+              request.fabric,
+          document_);
       {
         const Journal journal(options_.journal);
         if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
       }
       double share = 1;
       if (request.batch > 0)
-        take_batch(size_case, request.batch, question, row);
+        take_batch(size_case, request, request.batch, question, row);
       else if (options_.batch_tolerance > 0)
-        share -= choose_batch(size_case, question, row);
+        share -= choose_batch(size_case, request, question, row);
       search(question, row, request, share);
       Journal(options_.journal).add(key, to_text(row));
     } catch (const UserError& e) {
@@ -303,16 +262,22 @@ class ClusterSizer {
     return row;
   }
 
-  void take_batch(const SizeCase& size_case, std::int64_t batch, PlanQuestion& question, SizeRow& row) const {
+  /// Reads the question for a plan on the nodes of a request, with its fabric between them.
+  PlanQuestion plans_of(const SizeCase& size_case, const RowRequest& request, Overrides overrides = {}) const {
+    if (!request.fabric.empty()) overrides.emplace_back("cluster.fabric", request.fabric);
+    return read_plan_question(question_.scenario(size_case, request.nodes, true), name_, overrides);
+  }
+
+  void take_batch(const SizeCase& size_case, const RowRequest& request, std::int64_t batch, PlanQuestion& question,
+                  SizeRow& row) const {
     if (batch == row.batch) return;
     row.batch = batch;
-    question = read_plan_question(question_.scenario(size_case, row.nodes, true), name_,
-                                  {{"plan.global_batch_size", fmt::format("{}", batch)}});
+    question = plans_of(size_case, request, {{"plan.global_batch_size", fmt::format("{}", batch)}});
   }
 
   /// Searches a plan for each batch within the tolerance and chooses the batch of the least time per sample. Returns
   /// the share of the wall time that these searches took. A limit of work applies to the following search in full.
-  double choose_batch(const SizeCase& size_case, PlanQuestion& question, SizeRow& row) {
+  double choose_batch(const SizeCase& size_case, const RowRequest& request, PlanQuestion& question, SizeRow& row) {
     const std::vector<std::int64_t> batches = batches_on(question);
     if (batches.empty()) return 0;  // the search reports why
     std::int64_t best = batches.front();
@@ -320,7 +285,7 @@ class ClusterSizer {
     const double batch_share = kShareOfBatches / static_cast<double>(batches.size());
     for (const std::int64_t batch : batches) {
       if (batches.size() == 1) break;
-      take_batch(size_case, batch, question, row);
+      take_batch(size_case, request, batch, question, row);
       const PlanAnswer answer = answer_plan(question, plan_options(question, row, batch_share, batch_share));
       if (is_interrupted()) stop(row, answer);
       if (answer.best.empty()) continue;
@@ -330,7 +295,7 @@ class ClusterSizer {
       least = time;
       best = batch;
     }
-    take_batch(size_case, best, question, row);
+    take_batch(size_case, request, best, question, row);
     return batches.size() == 1 ? 0 : kShareOfBatches;
   }
 
@@ -394,10 +359,18 @@ class ClusterSizer {
     question_.take_training(answer.document, own_batch_, row);
   }
 
-  void choose_network() {
+  void choose_network(const std::vector<SizeCase>& cases) {
+    const auto search_on = [&](const SizeRow& cluster, const std::string& fabric) -> std::optional<SizeRow> {
+      const auto found = std::ranges::find_if(cases, [&](const SizeCase& size_case) {
+        return size_case.node.name == cluster.node && question_.model_of(size_case) == cluster.model;
+      });
+      if (found == cases.end() || !cluster.beside.empty()) return std::nullopt;
+      current_case_ = "networks: ";
+      return searched_row(*found, {cluster.nodes, 0, {}, cluster.batch, fabric});
+    };
     try {
       SizeAnswer answer = answer_;
-      compare_networks(answer, question_);
+      compare_networks(answer, question_, search_on);
       answer_ = std::move(answer);
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the comparison of networks";

@@ -55,10 +55,23 @@ SizeRow SizeQuestion::empty_row(const SizeCase& size_case, int nodes) const {
   row.node = size_case.node.name;
   row.nodes = nodes;
   row.gpus = size_case.gpus(nodes);
-  if (!size_case.beside) return row;
-  row.beside = size_case.beside->node.name;
-  row.beside_nodes = size_case.beside->nodes;
+  if (size_case.beside) {
+    row.beside = size_case.beside->node.name;
+    row.beside_nodes = size_case.beside->nodes;
+  }
+  take_racks(size_case, row);
   return row;
+}
+
+void SizeQuestion::take_racks(const SizeCase& size_case, SizeRow& row) const try {
+  const std::optional<RackRoom> room = rack_room(site_, size_case.node, catalog_);
+  if (!room || room->nodes == 0) return;
+  row.nodes_of_rack = room->nodes;
+  row.rack_limit = room->limit;
+  row.racks = racks_of(site_, size_case.node, row.nodes, catalog_);
+  if (size_case.beside) row.racks += racks_of(site_, size_case.beside->node, row.beside_nodes, catalog_);
+} catch (const UserError&) {  // the limit of the site says why
+  row.racks = 0;
 }
 
 SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {

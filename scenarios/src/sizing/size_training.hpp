@@ -48,6 +48,7 @@ class SizeQuestion {
   double training_tokens_ = 0;  // tokens of the current model's training
 
   double tokens_of(const Scenario&) const;
+  void take_racks(const SizeCase&, SizeRow&) const;
   void take_prices(const Node& prices);
 };
 

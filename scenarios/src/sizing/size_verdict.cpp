@@ -94,6 +94,11 @@ std::string chance_words(double probability, double limit) {
 
 namespace {
 
+/// Says what limits the nodes of a rack: " by its power".
+const char* rack_limit_words(const std::string& key) {
+  return key == "rack_power" ? " by its power" : key == "rack_units" ? " by its units" : "";
+}
+
 /// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
 std::string time_words(const SizeChoice& c, const SizeWay& payment, double confidence) {
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
@@ -110,6 +115,9 @@ std::string time_words(const SizeChoice& c, const SizeWay& payment, double confi
                         number_of_days(c.likely_days->back() * of_day), percent(kLikely, 0));
   if (c.on_time) text += ", in time with a probability of " + chance_words(*c.on_time, confidence);
   if (c.power > 0) text += ", " + power_words(c.power) + " on average";
+  if (const SizeRow& row = *payment.row; row.racks > 0)
+    text += fmt::format(", in {} of at most {}{}", counted_noun(row.racks, "rack"),
+                        counted_noun(row.nodes_of_rack, "node"), rack_limit_words(row.rack_limit));
   if (!is_safe_risk(c.risk))
     text += fmt::format(", at risk: out of memory with a probability of {}", chance_words(c.risk));
   return text;

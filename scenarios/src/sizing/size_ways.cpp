@@ -158,6 +158,12 @@ std::optional<SizeWay> best_way(const SizeAnswer& answer, const SizeRow& row) {
   return best;
 }
 
+bool is_better_row(const SizeAnswer& answer, const SizeRow& a, const SizeRow& b) {
+  const bool in_time = meets_deadline(answer, a);
+  if (in_time != meets_deadline(answer, b)) return in_time;
+  return in_time ? size_cost(answer, a) < size_cost(answer, b) : a.time < b.time;
+}
+
 std::vector<SizeRow> best_rows(const SizeAnswer& answer, std::size_t most) {
   std::vector<SizeRow> rows;
   for (const SizeRow& row : answer.rows)
@@ -182,6 +188,11 @@ void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
   row.paid_gpu_hours = gpu_days(payment) * kHoursOfDay;
   row.on_time = payment.on_time(answer);
   row.meets = meets_all(answer, payment);
+}
+
+double SizeRow::per_million() const {
+  if (tokens <= 0 || terms.empty()) return 0;
+  return 1e6 / tokens * (terms == kPurchase && ownership ? ownership->training : cost);
 }
 
 std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes, const std::string& beside) {

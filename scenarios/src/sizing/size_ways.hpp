@@ -59,6 +59,9 @@ const SizeWay* decided_way(const SizeAnswer&, const std::vector<SizeWay>&);
 /// Returns the way by which a row is judged: the decision among its own, else the cheapest in time, else the cheapest. No
 /// value: there is no way to pay for it.
 std::optional<SizeWay> best_way(const SizeAnswer&, const SizeRow&);
+/// Returns true if `a` is the better row. Rows that meet the deadline are better than late ones. Of rows in time the
+/// cheaper is better, of late rows the faster.
+bool is_better_row(const SizeAnswer&, const SizeRow& a, const SizeRow& b);
 /// Makes the figures of a row those of a way to pay for it.
 void take_way(const SizeAnswer&, const SizeWay&, SizeRow&);
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "sim/index.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
@@ -31,7 +32,15 @@ std::vector<FieldRow> sharing_rows() {
       {"jobs[].shortest_step_s", "s", "shortest of these steps", ""},
       {"jobs[].longest_step_s", "s", "longest of these steps", ""},
       {"jobs[].steps", "number", "number of these steps", ""},
+      {"jobs[].tokens_per_J", "1/J", "tokens a joule of the site while all jobs run (samples without tokens)",
+       "with prices, if the power of the devices is stated"},
+      {"jobs[].money_per_million", "money", "rent and electricity of a million of them", "with prices of rents"},
+      {"jobs[].alone_money_per_million", "money", "rent and electricity of a million of them if the job runs alone",
+       "with prices of rents"},
+      {"jobs[].ownership_per_million", "money", "cost of a million of them on bought nodes that are always in use",
+       "with prices of a purchase"},
       {"jobs[].slowdown_share", "share", "increase of the step by the other jobs", ""},
+      {"currency", "text", "currency of the prices", "with prices"},
       {"links", "list", "links that more than one job uses, the fullest first", ""},
       {"links[].name", "text", "name of the link, or of the first of several that are alike", ""},
       {"links[].kind", "text", "kind of the link, for example network", ""},
@@ -86,6 +95,22 @@ std::vector<std::vector<int>> place_jobs(const SharedCluster& shared, const std:
   return nodes;
 }
 
+namespace {
+
+/// Adds energy and costs of the tokens of a job, from its step alone. That step's power and rents are those of the step
+/// beside other jobs, which takes longer.
+void add_costs(Scenario s, const Prices& prices, JobAnswer& job) {
+  s.prices = prices;
+  const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
+  const double longer = job.step / r.step_time.value;
+  const double units = r.tokens_per_s > 0 ? r.tokens_of_step() : r.samples_of_step();
+  if (r.energy && r.energy->step() > 0) job.per_joule = units / r.energy->step() / longer;
+  job.per_million = r.money->per_million * longer;
+  if (r.money->ownership) job.owned_per_million = r.money->ownership->per_million * longer;
+}
+
+}  // namespace
+
 SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& question) {
   const DeviceGraph graph = build_cluster(shared.cluster);
   const std::vector<DeviceId> leaves = leaf_of_nodes(graph, shared.cluster.nodes);
@@ -117,12 +142,13 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
     jobs[i].steps = std::max(jobs[i].steps, (longest - jobs[i].start.value) / single_runs[2 * i].jobs.front().mean);
   const SharedTimes joint_run = run_jobs(shared.cluster, jobs, options);
 
-  SharingAnswer answer;
-  answer.name = shared.name;
-  answer.cluster = describe(shared.cluster);
-  answer.ranks = joint_run.ranks;
-  answer.simulated_ranks = joint_run.simulated_ranks;
-  answer.unfolded_reason = joint_run.unfolded_reason;
+  SharingAnswer sharing;
+  sharing.name = shared.name;
+  sharing.currency = shared.prices.currency;
+  sharing.cluster = describe(shared.cluster);
+  sharing.ranks = joint_run.ranks;
+  sharing.simulated_ranks = joint_run.simulated_ranks;
+  sharing.unfolded_reason = joint_run.unfolded_reason;
   std::vector<std::string> job_of_node(leaves.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobSteps& steps = joint_run.jobs[i];
@@ -136,21 +162,22 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
     job.shortest = steps.shortest;
     job.longest = steps.longest;
     job.steps = steps.steps;
-    answer.jobs.push_back(std::move(job));
+    if (shared.prices.is_given()) add_costs(*jobs[i].scenario, shared.prices, job);
+    sharing.jobs.push_back(std::move(job));
     for (const int node : nodes[i]) job_of_node[position(node)] = jobs[i].scenario->name;
   }
-  answer.leaves = leaf_answers(graph, leaves, job_of_node);
+  sharing.leaves = leaf_answers(graph, leaves, job_of_node);
   for (const JobLink& link : joint_run.links)
     if (std::ranges::count_if(link.use_by_job, [](double use) { return use > 0; }) > 1)
-      answer.links.push_back({link.name, link.kind, link.links, link.use, link.use_by_job, link.limits_job});
-  sort_stably(answer.links, [](const ContendedLink& a, const ContendedLink& b) { return a.use > b.use; });
-  return answer;
+      sharing.links.push_back({link.name, link.kind, link.links, link.use, link.use_by_job, link.limits_job});
+  sort_stably(sharing.links, [](const ContendedLink& a, const ContendedLink& b) { return a.use > b.use; });
+  return sharing;
 }
 
 nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
   using nlohmann::ordered_json;
   ordered_json jobs = ordered_json::array(), links = ordered_json::array(), leaves = ordered_json::array();
-  for (const JobAnswer& job : answer.jobs)
+  for (const JobAnswer& job : answer.jobs) {
     jobs.push_back({{"name", job.name},
                     {"nodes", job.nodes},
                     {"leaves", job.leaves},
@@ -162,6 +189,14 @@ nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
                     {"longest_step_s", job.longest},
                     {"steps", job.steps},
                     {"slowdown_share", job.slowdown()}});
+    const auto add_figure = [&jobs](const char* key, double figure) {
+      if (figure > 0) jobs.back()[key] = figure;
+    };
+    add_figure("tokens_per_J", job.per_joule);
+    add_figure("money_per_million", job.per_million);
+    add_figure("alone_money_per_million", job.per_million / (1 + job.slowdown()));
+    add_figure("ownership_per_million", job.owned_per_million);
+  }
   for (const ContendedLink& link : answer.links) {
     ordered_json use = ordered_json::object(), limits = ordered_json::object();
     for (std::size_t i = 0; i < answer.jobs.size(); ++i) {
@@ -180,10 +215,12 @@ nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
     for (const std::string& name : leaf.jobs) names.push_back(name.empty() ? ordered_json() : ordered_json(name));
     leaves.push_back({{"name", leaf.name}, {"jobs", names}});
   }
-  return {{"name", answer.name},   {"cluster", answer.cluster},
-          {"ranks", answer.ranks}, {"simulated_ranks", answer.simulated_ranks},
-          {"jobs", jobs},          {"links", links},
-          {"leaves", leaves}};
+  ordered_json all{{"name", answer.name},   {"cluster", answer.cluster},
+                   {"ranks", answer.ranks}, {"simulated_ranks", answer.simulated_ranks},
+                   {"jobs", jobs},          {"links", links},
+                   {"leaves", leaves}};
+  if (!answer.currency.empty()) all["currency"] = answer.currency;
+  return all;
 }
 
 }  // namespace trainyard

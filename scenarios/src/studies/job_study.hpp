@@ -18,6 +18,10 @@ struct JobAnswer {
   double step = 0;         ///< mean step while all jobs run
   double shortest = 0, longest = 0;
   int steps = 0;  ///< number of averaged steps
+  /// Costs of a million tokens (samples if the network has none) while all jobs run: by rent and electricity, and of
+  /// owning its nodes, always in use. In proportion to the step alone, with the power of that step. 0: no such prices.
+  double per_million = 0, owned_per_million = 0;
+  double per_joule = 0;  ///< tokens (or samples) a joule of the site, likewise; 0: not known
   /// Shares by which the step grows: through the placement, and through the other jobs (`slowdown`).
   double placement_cost() const { return alone_step / packed_step - 1; }
   double slowdown() const { return step / alone_step - 1; }
@@ -43,6 +47,7 @@ struct SharingAnswer {
   std::vector<JobAnswer> jobs;
   std::vector<ContendedLink> links;  ///< the fullest first
   std::vector<LeafAnswer> leaves;
+  std::string currency;  ///< empty: there are no prices
   int ranks = 0, simulated_ranks = 0;
   std::string unfolded_reason;
 };

@@ -50,6 +50,43 @@ class Answers(unittest.TestCase):
         sets = ["--set=plan.micro_batch_size=1,2", "--set=plan.global_batch_size=8,16 & plan.seq_length=512,256"]
         self.assertEqual(trainyard.sweep(ONE, axes, sort="-mfu"), answer_of("sweep", ONE, *sets, "--sort=-mfu"))
 
+    def test_fleet_compare_and_share(self):
+        prices = {"currency": "EUR", "gpu_hour": {"a100-sxm4-80gb": 2}}
+        two = DICT | {"plan": {"global_batch_size": 8, "micro_batch_size": 4}}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in (("a", DICT), ("b", two), ("p", prices)):
+                Path(folder, name + ".yaml").write_text(json.dumps(content))
+            a, b, p = (str(Path(folder, name + ".yaml")) for name in "abp")
+            expected = answer_of("compare", a, b, "--prices", p, "--set=plan.micro_batch_size=2")
+            by_files = trainyard.compare(a, b, prices=p, plan__micro_batch_size=2)
+            self.assertEqual(by_files["differences"], expected["differences"])
+            self.assertEqual(by_files["scenarios"][1]["money"], expected["scenarios"][1]["money"])
+            by_dicts = trainyard.compare(DICT, two, prices=prices, plan__micro_batch_size=2)
+            steps = [each["step_time_s"] for each in expected["scenarios"]]
+            self.assertEqual([row["step_time_s"] for row in by_dicts["scenarios"]], steps)
+            self.assertEqual(by_dicts["scenarios"][0]["money"]["currency"], "EUR")
+            self.assertEqual(len(trainyard.to_frame(expected)), 2)
+        plan = {"global_batch_size": 128, "micro_batch_size": 16, "training": {"steps": 100000}}
+        fleet = {
+            "cluster": {"nodes": 2, "node": "dgx-a100", "fabric": "nonblocking"},
+            "fleet": {"horizon": "20 d"},
+            "trainings": [{"name": "one", "nodes": 1, "scenario": ONE, "plan": plan}],
+        }
+        answer = trainyard.fleet(fleet, nodes="choose", prices=prices, spares=0)
+        self.assertEqual(answer["nodes"], 1)
+        self.assertGreater(answer["groups"][0]["money_per_million"], 0)
+        with mock.patch.dict(sys.modules, {"pandas": None}):
+            self.assertEqual(trainyard.to_frame(answer, "groups")[0]["training"], "one")
+            self.assertEqual(len(trainyard.to_frame(answer)), 1)
+        with self.assertRaises(ValueError):
+            trainyard.to_frame(answer, "gruops")
+        shared = str(ROOT / "scenarios/two-jobs.yml")
+        self.assertEqual(trainyard.share(shared, steps=8), answer_of("share", shared, "--steps", "8"))
+        self.assertEqual(
+            trainyard.ask("topo", "design", hosts=64, switch="quantum-2"),
+            answer_of("topo", "design", "--hosts", "64", "--switch", "quantum-2"),
+        )
+
     def test_plan(self):
         got = trainyard.plan(model="gpt2", on="dgx-a100", batch=32, brief=True, vary={"plan.tensor_parallel": [1]})
         self.assertEqual(

@@ -8,10 +8,10 @@ underscores stand for a dot:
     trainyard.run(scenario, **{"cluster.hca.rate": "400 Gbit/s"})
 
 Each call runs on a thread of its own. Any thread may call, several calls may run at the same time, and Ctrl-C ends them. A
-long call calls `progress` with lines of text. `to_frame` makes a table of an answer, and `plot` draws it. `command` runs
-any other verb. `write_schedule` and `write_collective` write what a generator yields to a file that scenarios name. Bad
-input raises `Error`. Calls use the working folder and the environment of
-the process, which must not change while a call runs.
+long call calls `progress` with lines of text. `to_frame` makes a table of an answer, and `plot` draws it. `ask` returns the
+answer of any verb with --json, and `command` the text of any verb. `write_schedule` and `write_collective` write what a
+generator yields to a file that scenarios name. Bad input raises `Error`. Calls use the working folder and the environment
+of the process, which must not change while a call runs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
@@ -26,8 +27,8 @@ from . import _native
 from ._files import write_collective, write_schedule
 from ._tables import plot, to_frame, to_pandas
 
-__all__ = ["Error", "bench", "command", "explain", "names", "plan", "plot", "run", "size", "sweep"]
-__all__ += ["to_frame", "to_pandas", "validate", "write_collective", "write_schedule"]
+__all__ = ["Error", "ask", "bench", "command", "compare", "explain", "fleet", "learn", "names", "plan", "plot", "run"]
+__all__ += ["share", "size", "sweep", "to_frame", "to_pandas", "validate", "write_collective", "write_schedule"]
 __version__: str = _native.version
 
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -89,6 +90,7 @@ def sweep(
     name: str = "scenario",
     where: Sequence[str] = (),
     points: str | os.PathLike[str] | None = None,
+    prices: Scenario | None = None,
     sort: str | None = None,
     top: int | None = None,
     baseline: int | None = None,
@@ -112,6 +114,7 @@ def sweep(
     for condition in where:
         call.option("--where", condition)
     call.options(points=points, sort=sort, top=top, baseline=baseline)
+    call.prices(prices)
     call.sets(fields, each=_item)
     return call.answer()
 
@@ -125,6 +128,7 @@ def plan(
     nodes: int | None = None,
     batch: int | None = None,
     software: str | None = None,
+    prices: Scenario | None = None,
     vary: Mapping[str, Iterable[Any]] | None = None,
     strategy: str | None = None,
     headroom: str | float | None = None,
@@ -154,6 +158,7 @@ def plan(
         model=model, on=on, nodes=nodes, batch=batch, software=software, strategy=strategy, headroom=headroom,
         work=work, budget=budget, top=top, out=out,
     )
+    call.prices(prices)
     call.sets(fields)
     return call.answer()
 
@@ -208,6 +213,9 @@ def size(
     tokens_per_parameter: float | None = None,
     budget: float | str | None = None,
     purchase: bool = False,
+    by: str | None = None,
+    network: str | None = None,
+    switch: str | None = None,
     confidence: float | str | None = None,
     site: str | Mapping[str, Any] | None = None,
     prices: Scenario | None = None,
@@ -233,13 +241,75 @@ def size(
     call.scenario(scenario, name)
     call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus)
     call.options(unit=unit, work=work, search=search, headroom=headroom, out=out, confidence=confidence)
-    call.options(site=None if site is None else _text(site))
+    call.options(site=None if site is None else _text(site), by=by, network=network, switch=switch)
     call.flag("purchase", purchase)
     types = nodes_of if nodes_of is None or isinstance(nodes_of, str) else ",".join(nodes_of)
     call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types, "batch-tolerance": batch_tolerance})
     call.prices(prices)
     call.sets(fields)
     return call.answer()
+
+
+def fleet(
+    fleet: Scenario,
+    *,
+    nodes: int | str | None = None,
+    spares: int | None = None,
+    most_nodes: int | None = None,
+    prices: Scenario | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """Simulates trainings that queue on one cluster, often for a year: how many nodes do they need?
+
+    `fleet`: the path of a file, or a dict with its content; files that a dict names are relative to the working folder.
+    `nodes`: their number, or "choose". `to_frame(answer)` has the arrivals of the shown run, `to_frame(answer, "groups")`
+    the trainings.
+    """
+    options = {"nodes": nodes, "spares": spares, "most_nodes": most_nodes}
+    return _ask_of_files("fleet", [fleet], prices, options, fields, progress)
+
+
+def compare(
+    *scenarios: Scenario, prices: Scenario | None = None, progress: Progress | None = None, **fields: Any
+) -> Result:
+    """Simulates scenarios and shows them side by side; keywords change a field in all of them. `to_frame(answer)` has a row
+    for each scenario."""
+    return _ask_of_files("compare", scenarios, prices, {}, fields, progress)
+
+
+def share(
+    cluster: Scenario,
+    *,
+    steps: int | None = None,
+    seed: int | None = None,
+    prices: Scenario | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """Simulates several trainings on one cluster at the same time: how much each is slowed by the others."""
+    return _ask_of_files("share", [cluster], prices, {"steps": steps, "seed": seed}, fields, progress)
+
+
+def learn(
+    scenario: Scenario,
+    *,
+    compare: str | Sequence[str] | None = None,
+    seeds: int | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """Trains a model on small data with the mechanism of a scenario, beside the time of each step. `compare`: fields with
+    their values, "plan.data_parallel.local_steps=1,8"."""
+    return _ask_of_files("learn", [scenario], None, {"compare": compare, "seeds": seeds}, fields, progress)
+
+
+def ask(verb: str, *words: str | os.PathLike[str], progress: Progress | None = None, **options: Any) -> Result:
+    """Returns what a verb writes with --json, for example ask("topo", "design", hosts=1024, switch="quantum-2").
+
+    Keywords are its flags, with underscores for dashes: True sets a flag, None and False leave it out, a list repeats it.
+    """
+    return _answer(verb, *(os.fspath(word) for word in words), *_flags(options), progress=progress)
 
 
 def explain(
@@ -285,6 +355,44 @@ def command(*words: str | os.PathLike[str], progress: Progress | None = None) ->
     Example: command("topo", "show", "gpt2-one-a100"). Limits that are not met (exit code 1) are no error here.
     """
     return _native.command([os.fspath(word) for word in words], progress)[1]
+
+
+def _flags(options: Mapping[str, Any]) -> list[str]:
+    """Flags of the command line with their values."""
+    flags = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if each is True:
+                flags.append(flag)
+            elif each is not None and each is not False:
+                flags.append(f"{flag}={_text(each)}")
+    return flags
+
+
+def _ask_of_files(
+    verb: str,
+    files: Sequence[Scenario],
+    prices: Scenario | None,
+    options: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    progress: Progress | None,
+) -> Result:
+    """The answer of a verb that takes files. Dicts become files in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
+
+        def path_of(content: Scenario, name: str) -> str:
+            if not isinstance(content, Mapping):
+                return os.fspath(content)
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(_json(content))
+            return path
+
+        words = [path_of(content, f"{verb}-{number}.yaml") for number, content in enumerate(files, 1)]
+        words += [] if prices is None else [f"--prices={path_of(prices, 'prices.yaml')}"]
+        words += [f"--set={path.replace('__', '.')}={_text(value)}" for path, value in fields.items()]
+        return _answer(verb, *words, *_flags(options), progress=progress)
 
 
 def _answer(*words: str, progress: Progress | None = None) -> Result:

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 
 
-def to_frame(result: Result) -> pandas.DataFrame | list[dict[str, Any]]:
-    """Returns the table of an answer: points of a sweep, best plans, sizes of a cluster, rows of a benchmark.
+def to_frame(result: Result, table: str | None = None) -> pandas.DataFrame | list[dict[str, Any]]:
+    """Returns the table of an answer: points of a sweep, best plans, sizes of a cluster, arrivals of a fleet, compared
+    scenarios, jobs that share a cluster, rows of a benchmark. `table`: the key of another list of the answer, such as
+    "choices" or "networks.rows" of `size`, or "groups" of `fleet`.
 
     It is a DataFrame of pandas, or without pandas a list of dicts, one a row. Keys of inner objects have dots.
     """
-    rows = _rows(result)
+    rows = _rows(result, table)
     try:
         from pandas import DataFrame
     except ImportError:
@@ -25,13 +27,13 @@ def to_frame(result: Result) -> pandas.DataFrame | list[dict[str, Any]]:
     return DataFrame(rows)
 
 
-def to_pandas(result: Result) -> pandas.DataFrame:
+def to_pandas(result: Result, table: str | None = None) -> pandas.DataFrame:
     """The same as `to_frame`, but needs pandas."""
     try:
         from pandas import DataFrame
     except ImportError as error:
         raise ImportError("trainyard.to_pandas needs pandas (Debian: python3-pandas)") from error
-    return DataFrame(_rows(result))
+    return DataFrame(_rows(result, table))
 
 
 def plot(
@@ -67,13 +69,21 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _rows(result: Result) -> list[dict[str, Any]]:
+def _rows(result: Result, table: str | None = None) -> list[dict[str, Any]]:
+    if table is not None:
+        found: Any = result
+        for key in table.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+            known = sorted(key for key, value in result.items() if isinstance(value, list))
+            raise ValueError(f"no table {table} in the answer; known: {', '.join(known)}")
+        return [_flat(row) for row in found]
     if "points" in result:
         return [{**point["set"], **_flat({k: v for k, v in point.items() if k != "set"})} for point in result["points"]]
-    for table in ("best", "rows"):
-        if table in result:
-            return [_flat(row) for row in result[table]]
-    raise ValueError("an answer of sweep, plan, size or bench expected")
+    for key in ("best", "rows", "trainings", "scenarios", "jobs"):
+        if key in result:
+            return [_flat(row) for row in result[key]]
+    raise ValueError("an answer of sweep, plan, size, fleet, compare, share or bench expected, or the name of a table")
 
 
 def _number(value: Any) -> float | None:

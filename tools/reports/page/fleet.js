@@ -2,6 +2,7 @@
 const answer = page.answer, groups = answer.groups, rows = answer.trainings, days = answer.horizon_s > 864000;
 const span = days ? 86400 : 3600, unit = days ? 'days' : 'hours';
 const hue = group => hues[group % hues.length];
+const optional = path => value(answer, path) === undefined ? {text: '–', sort: -1} : at(path, 'number');
 const at = (path, unit) => ({text: figure(path, unit), sort: value(answer, path)});
 
 function verdict() {
@@ -99,10 +100,10 @@ function use() {
 function tables() {
   const share = i => at(`groups.${i}.in_time_share`, 'share');
   section('Trainings', table([{name: 'training'}, {name: 'arrivals', number: true}, {name: 'in time', number: true}, {name: 'wait', number: true}, {name: 'from arrival to end', number: true},
-    {name: 'longest', number: true}, {name: 'failures', number: true}, {name: 'stops', number: true}, ...(answer.currency ? [{name: answer.currency, number: true}] : [])],
+    {name: 'longest', number: true}, {name: 'failures', number: true}, {name: 'stops', number: true}, {name: 'tokens/J', number: true}, ...(answer.currency ? [{name: answer.currency, number: true}, {name: `${answer.currency} a million tokens`, number: true}] : [])],
     groups.map((group, i) => [el('span', {}, swatch(hue(i)), group.training), at(`groups.${i}.arrivals`, 'number'), share(i), at(`groups.${i}.mean_wait_s`, 'seconds'), at(`groups.${i}.mean_time_s`, 'seconds'),
       at(`groups.${i}.longest_time_s`, 'seconds'), at(`groups.${i}.failures`, 'number'), at(`groups.${i}.preemptions`, 'number'),
-      ...(answer.currency ? [group.cost === undefined ? '–' : at(`groups.${i}.cost`, 'number')] : [])]), true),
+      optional(`groups.${i}.tokens_per_J`), ...(answer.currency ? [optional(`groups.${i}.cost`), optional(`groups.${i}.money_per_million`)] : [])]), true),
     el('p', {class: 'quiet'}, `Means over the arrivals of ${answer.runs === 1 ? 'the run' : `${answer.runs} runs`}; stops: for other trainings.`));
   const time = seconds => ({text: digits(seconds / span, 4), sort: seconds});
   section('Arrivals', table([{name: `run ${answer.shown_run}`}, {name: 'arrival', number: true}, {name: 'start', number: true}, {name: 'end', number: true}, {name: 'due', number: true}, {name: 'nodes'},
@@ -116,9 +117,18 @@ function tables() {
       at(`steps.${i}.alone_time_s`, 'seconds'), s.out_of_memory_probability < 0.05 ? 'fits' : el('span', {class: 'bad'}, 'at risk, ', figure(`steps.${i}.out_of_memory_probability`, 'share'))]), true), el('p', {class: 'quiet'}, 'Alone: the whole training with its checkpoints, if nothing interrupts it. At risk: the probability to run out of memory.'));
 }
 
+/// The cost of the whole cluster by each way to pay.
+function costs() {
+  const all = answer.costs || [];
+  if (all.length) section('Ways to pay', table([{name: 'paid'}, {name: `${answer.currency} for the horizon`, number: true}, {name: 'a node-hour', number: true}, {name: 'years', number: true}, {name: `${answer.currency} to own for them`, number: true}],
+    all.map((c, i) => [c.terms, at(`costs.${i}.cost`, 'number'), at(`costs.${i}.node_hour`, 'number'), optional(`costs.${i}.years`), optional(`costs.${i}.total`)]), true));
+}
+
 verdict();
 timeline();
 use();
 tables();
+costs();
+assumptionSection();
 section('In the terminal', el('pre', {}, page.screen.trimEnd()));
 finish();

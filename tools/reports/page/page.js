@@ -56,11 +56,12 @@ function figure(path, unit) {
 /// The interval that holds a figure with a probability of 80 %; null: the answer has none.
 const likely = (path, unit) => value(answer, path) ? [el('br'), figure(path + '.0', unit), ' to ', figure(path + '.1', unit), ' with a probability of 80 %'] : null;
 
-/// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words, hint}]. `sortable`: the heads are buttons.
+const isBlank = cell => ['–', ''].includes(cell && cell.text !== undefined ? cell.text : cell);
+/// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words, hint, screen}]; screen: not on paper. `sortable`: the heads are buttons.
 function table(columns, rows, sortable) {
   const body = el('tbody');
   const fill = order => body.replaceChildren(...order.map(row => el('tr', {}, row.map((cell, i) =>
-    el('td', {class: columns[i].number ? 'number' : columns[i].words ? 'words' : null},
+    el('td', {class: [columns[i].number ? 'number' : columns[i].words ? 'words' : '', isBlank(cell) ? 'blank' : '', columns[i].screen ? 'screen' : ''].join(' ').trim() || null, 'data-label': named(columns[i].name)},
       cell && cell.text !== undefined ? cell.text : cell)))));
   const key = cell => cell && cell.sort !== undefined ? cell.sort : String(cell);
   let last = -1, falling = false;
@@ -73,8 +74,72 @@ function table(columns, rows, sortable) {
     }));
   };
   fill(rows);
-  return el('div', {class: 'scroll'}, el('table', {}, el('thead', {}, el('tr', {}, columns.map((c, i) =>
-    el('th', {class: c.number ? 'number' : null, title: c.hint}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body));
+  const sorts = sortable && rows.length > 1 ? el('label', {class: 'sorts quiet'}, 'sorted by ', el('select', {onchange: e => { last = -1; sort(Number(e.target.value)); }},
+    el('option', {value: '', disabled: true, selected: true}, '–'), columns.map((c, i) => el('option', {value: i}, c.name)))) : null;
+  const box = el('div', {class: 'scroll'}, sorts, el('table', {}, el('thead', {}, el('tr', {}, columns.map((c, i) =>
+    el('th', {class: [c.number ? 'number' : '', c.screen ? 'screen' : ''].join(' ').trim() || null, title: c.hint}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body));
+  const most = 8;  // blocks of a stacked table before the button
+  if (rows.length > most + 1) box.append(el('button', {class: 'all-rows', onclick: () => box.classList.add('all')}, `show all ${rows.length} rows`));
+  else box.classList.add('all');
+  return box;
+}
+/// Breaks the words of tables that are wider than their place, or stacks them: each row becomes a block of cells, each below
+/// the name of its column. On a phone a table has at most four columns.
+function fitTables() {
+  const isPhone = !root.classList.contains('printing') && innerWidth < 600, most = 4;
+  for (const e of main.querySelectorAll('.scroll')) {
+    const head = e.querySelector('thead tr');
+    if (!head) continue;
+    const isWide = () => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1;
+    e.classList.remove('stacked', 'tight');
+    if (!isPhone && isWide()) e.classList.add('tight');
+    if (isWide() || (isPhone && head.children.length > most)) e.classList.add('stacked');
+  }
+}
+/// Numbers rounded so that they sum to their rounded sum: the largest rests are rounded up.
+function roundedParts(parts) {
+  const sum = parts.reduce((a, b) => a + b, 0), unit = sum >= 1000 ? 1 : 10 ** (Math.floor(Math.log10(sum || 1)) - 3);
+  const down = parts.map(v => Math.floor(v / unit)), order = parts.map((v, i) => i).sort((a, b) => parts[b] / unit - down[b] - parts[a] / unit + down[a]);
+  const rest = Math.round(sum / unit) - down.reduce((a, b) => a + b, 0);
+  order.slice(0, rest).forEach(i => { down[i]++; });
+  return down.map(n => n * unit);
+}
+/// Money in full from 1,000 on, so that sums agree with their parts.
+const fullMoney = v => v >= 1000 ? Math.round(v).toLocaleString('en-US') : digits(v, 4);
+/// What a bought cluster costs to buy, in a year and in the years of depreciation, by part. The rows sum to the totals of the
+/// answer at `path`; a difference is a problem of the page.
+function ownershipTable(path, currency) {
+  const o = value(page.answer, path), price = o.purchase || 0, y = o.year_parts, network = (o.purchase_parts.switches || 0) + (o.purchase_parts.cables || 0);
+  const parts = [['nodes', o.purchase_parts.nodes || 0], ['network', network], ['storage', o.purchase_parts.storage || 0]];
+  const rows = [...parts.map(([name, bought]) => [name + ', depreciation', bought, price ? y.depreciation * bought / price : 0]), ['interest', 0, y.interest],
+    ['power', 0, y.electricity], ['cooling', 0, y.cooling], ['staff', 0, y.staff], ['space', 0, y.space]];
+  const off = (sum, total) => Math.abs(sum - total) > 1e-6 * Math.max(1, Math.abs(total)), sum = k => rows.reduce((all, r) => all + r[k], 0);
+  if (off(sum(1), price) || off(sum(2), o.year)) problems.push(`the parts of ${path} do not sum to their total`);
+  const shown = [1, 2].map(k => roundedParts(rows.map(r => r[k]))), years = roundedParts(rows.map(r => r[2] * o.years));
+  const total = list => list.reduce((a, b) => a + b, 0), cells = list => list.map(v => ({text: v ? fullMoney(v) : '–', sort: v}));
+  return table([{name: 'part'}, {name: `${currency} to buy`, number: true}, {name: `${currency} a year`, number: true}, {name: `${currency} in ${digits(o.years)} years`, number: true}],
+    [...rows.map((r, i) => [r[0], ...cells([shown[0][i], shown[1][i], years[i]])]).filter((_, i) => rows[i][1] || rows[i][2]),
+      [el('b', {}, 'sum'), ...[[shown[0], 'purchase'], [shown[1], 'year'], [years, 'total']].map(([list, key]) =>
+        el('b', {'data-sum': `${path}.${key}`, title: value(page.answer, `${path}.${key}`)}, fullMoney(total(list))))]]);
+}
+/// Owning beside each rent: from which use, price and time on buying costs less.
+function breakEvenTable(path, currency) {
+  const o = value(page.answer, path);
+  if (!o.break_evens) return null;
+  const at = (i, key, unit) => value(o, `break_evens.${i}.${key}`) == null ? 'never' : figure(`${path}.break_evens.${i}.${key}`, unit);
+  return table([{name: 'buying costs less than'}, {name: `${currency} a year of rent`, number: true}, {name: 'in use from', number: true}, {name: 'after months of full use', number: true},
+    {name: `to buy, below ${currency}`, number: true}, {name: `a node, below ${currency}`, number: true}],
+  o.break_evens.map((b, i) => [b.terms + (b.terms === 'spot' ? ', whose nodes are taken away' : ''), at(i, 'year', 'number'), at(i, 'use', 'share'), at(i, 'months', 'number'), at(i, 'purchase', 'number'), at(i, 'node', 'number')]));
+}
+/// The figures that the page assumes, with their units and sources.
+function assumptionTable() {
+  const all = page.assumptions || [];
+  return all.length ? table([{name: 'item'}, {name: 'figure', number: true}, {name: 'unit'}, {name: 'source', words: true}], all.map(a => [a.item, a.figure, a.unit, a.source])) : null;
+}
+/// The section of these figures; without any there is none.
+function assumptionSection() {
+  const shown = assumptionTable();
+  if (shown) section('Assumptions', shown);
 }
 const swatch = colour => el('span', {class: 'swatch', style: `background:${colour}`});
 
@@ -120,7 +185,13 @@ Chart.defaults.plugins.legend.labels.boxWidth = 12;
 takeColours();
 function dress() {
   takeColours();
-  for (const c of charts) c.update('none');
+  for (const c of charts) {
+    for (const s of Object.values(c.plain.scales || {})) {  // these took the colours when the chart was made
+      for (const part of ['ticks', 'title']) if (s[part]) s[part].color = colour('ink');
+      if (s.grid) s.grid.color = s.grid.borderColor = s.grid.tickColor = colour('rule');
+    }
+    redraw(c);
+  }
   redraws.forEach(draw => draw());
 }
 /// Draws a chart again after a change of made.data or made.plain.
@@ -156,6 +227,7 @@ function setOut(forPaper) {
   main.querySelectorAll('.folded').forEach(e => e.classList.remove('folded'));
   main.querySelectorAll('#left-out').forEach(e => e.remove());
   document.body.style.width = forPaper ? paper.width + 'px' : '';
+  fitTables();
   fitCharts(forPaper);
   if (!forPaper) return;
   const fits = () => {
@@ -207,20 +279,28 @@ function clear() {
 }
 /// Names what the edge of the page or of a chart cuts off: elements that do not scroll, and labels of axes.
 function cutOff() {
-  const wide = [...main.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, pre, details')).map(e => e.tagName);
+  const wide = [...main.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.machine, pre')).map(e => e.tagName);
   const labels = charts.flatMap(c => Object.values(c.scales).filter(s => s.axis === 'y').flatMap(s => {
     c.ctx.font = `12px ${Chart.defaults.font.family}`;
     return (s.ticks || []).flatMap(t => t.label).filter(line => line && c.ctx.measureText(String(line)).width > s.width);
   }));
   return [...wide, ...labels];
 }
-/// Sets the attributes that tests read. Call it last.
+addEventListener('resize', fitTables);
+document.addEventListener('toggle', fitTables, true);
+/// Fits the tables to the page and sets the attributes that tests read. Call it last.
 function finish() {
+  const folded = [...main.querySelectorAll('details:not([open])')];
+  folded.forEach(e => { e.open = true; });
+  fitTables();
   root.dataset.charts = charts.length;
   root.dataset.problems = problems.join('; ');
   root.dataset.tooWide = Math.max(0, root.scrollWidth - innerWidth);
   root.dataset.cutOff = cutOff().join('; ');
+  folded.forEach(e => { e.open = false; });
   root.dataset.readyMs = Math.round(performance.now());
+  if (location.hash === '#dark') theme('dark');
+  root.dataset.staleColours = charts.filter(c => Object.values(c.scales).some(s => s.options.ticks.color !== colour('ink'))).length;
   if (location.hash !== '#paper') return;  // #paper shows the page as it is printed
   setOut(true);
   root.dataset.smallestText = smallestText();

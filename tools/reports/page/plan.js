@@ -4,12 +4,15 @@ const cell = (path, unit) => ({text: figure(path, unit), sort: value(answer, pat
 const mark = row => row.fits && !row.leaves_headroom ? row.plan + ' (uses the headroom)' : row.plan;
 const over = row => !row.fits ? {text: 'does not fit', sort: Infinity}
   : {text: row.step_time_s === best.step_time_s ? 'best' : units.signed(row.step_time_s / best.step_time_s - 1), sort: row.step_time_s};
+/// Energy and cost of tokens, of which the best plan has figures.
+const money = answer.money ? answer.money.currency : '', things = best && best.tokens_per_s ? 'tokens' : 'samples';
+const costs = [['tokens_per_J', things + '/J'], ['money_per_million', `${money} a million ${things}`], ['ownership_per_million', `${money} a million, owned`]].filter(([key]) => best && best[key]);
 const columns = first => [{name: 'step', number: true}, {name: 'over the best', number: true}, {name: 'MFU', number: true},
-  {name: 'peak memory', number: true}].concat(first ? [{name: first, words: true}] : [], [{name: 'plan', words: true}]);
+  {name: 'peak memory', number: true}, ...costs.map(([, name]) => ({name, number: true}))].concat(first ? [{name: first, words: true}] : [], [{name: 'plan', words: true}]);
 const rowOf = (at, first) => {
   const row = value(answer, at), timed = row.step_time_s !== undefined;
   return [timed ? cell(at + '.step_time_s', 'seconds') : {text: '–', sort: Infinity}, over(row), timed ? cell(at + '.mfu', 'share') : {text: '–', sort: 0},
-    cell(at + '.memory_peak_bytes', 'bytes')].concat(first ? [first(row)] : [], [mark(row)]);
+    cell(at + '.memory_peak_bytes', 'bytes'), ...costs.map(([key]) => row[key] === undefined ? {text: '–', sort: -1} : cell(`${at}.${key}`, 'number'))].concat(first ? [first(row)] : [], [mark(row)]);
 };
 function rows(title, list, first, words) {
   if (!(answer[list] || []).length) return;
@@ -75,5 +78,6 @@ if (best) {
   choices();
   others();
 }
+assumptionSection();
 section('In the terminal', el('pre', {}, page.screen.trimEnd()));
 finish();

@@ -39,6 +39,8 @@ function summary() {
   if (money) cards.push(['money.per_million', 'number', of + (money.per_million > 0 ? ', by rent and electricity' : '')], ['money.per_million_answers', 'number', money.currency + ' a million answers'], ['money.step', 'number', money.currency + (answer.post_training ? ' a loop step' : ' a step')],
     ['money.training', 'number', `${money.currency} for ${whole}`], ['money.ownership.purchase', 'number', money.currency + ' to buy'],
     ['money.ownership.per_million', 'number', of + ', bought and always in use']);
+  if (money) cards.push(['money.ownership.total', 'number', `${money.currency} to own for ${money.ownership ? digits(money.ownership.years) : ''} years`]);
+  cards.push(['tokens_per_J', 'number', 'tokens a joule, at the site']);
   if (money) cards.push(['energy.step_kWh', 'number', `kWh a ${answer.post_training ? 'loop ' : ''}step, at the site`], ['training_kWh', 'number', 'kWh for ' + whole]);
   const box = el('div', {class: 'cards'});
   for (const [path, unit, name] of cards)
@@ -75,10 +77,13 @@ function verdict() {
   if (answer.bottleneck && answer.bottleneck.resource)
     of.append(el('p', {}, `What limits ${loop ? 'the training half' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
   const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share);
-  if (!tried.length) return;
+  if (!tried.length) {
+    of.append(el('p', {id: 'help'}, page.pending ? 'What would help most is being simulated …' : `What would help most was not simulated${answer.bottleneck && answer.bottleneck.resource ? `; only a faster ${answer.bottleneck.resource} shortens its part` : ''}.`));
+    return;
+  }
   const saves = ({w, i}) => [faster(w) + ' ', figure(`what_if.${i}.saves_share`, 'share')];
   const [most, next] = tried.filter(({w}) => w.saves_share >= 0.005);
-  of.append(el('p', {}, ...(most ? [`Share of ${loop ? 'the step of the loop' : 'the step'} that a single ${loop ? 'change' : 'faster resource'} saves: `, ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
+  of.append(el('p', {id: 'help'}, ...(most ? ['What would help most: ', faster(most.w), ` saves `, figure(`what_if.${most.i}.saves_share`, 'share'), ` of ${loop ? 'the step of the loop' : 'the step'}`, ...(next ? [', then ', ...saves(next)] : []), '.']
     : [`No single ${loop ? 'change' : 'faster resource'} saves 0.5 % of the step.`])));
 }
 
@@ -274,6 +279,15 @@ function footing() {
         {text: (f.unverified ? 'unverified: ' : '') + f.source, sort: f.source}]), true)));
 }
 
+/// What buying the cluster costs, and when that is less than a rent.
+function owning() {
+  const m = answer.money;
+  if (!m || !m.ownership) return;
+  const path = 'money.ownership';
+  section('What owning costs', ownershipTable(path, m.currency), breakEvenTable(path, m.currency),
+    el('p', {class: 'quiet'}, 'Always in use. To buy below a price: the whole cluster, or one of its nodes, with all other prices as they are.'));
+}
+
 function drawRun() {
   answer = page.answer;
   pictures = page.pictures || {};
@@ -288,6 +302,8 @@ function drawRun() {
   memory();
   machine();
   whatIf();
+  owning();
+  assumptionSection();
   footing();
   finish();
 }

@@ -51,12 +51,27 @@ async function update() {
   if (!got.error) latest = got.answer;
   drawPinned();
   if (!got.error) {
-    Object.assign(page, got);
+    Object.assign(page, {pending: false, assumptions: []}, got);
     clear();
     if (got.answer.breakdown_s) drawRun();
     else section('Answer', el('pre', {}, got.screen.trimEnd()));
   }
   finish();
+  if (!got.error && page.pending) await addWhatIfs(mine);
+}
+/// Requests what faster resources save, which takes longer than the answer, and completes the verdict with it.
+async function addWhatIfs(mine) {
+  let more;
+  asking = mine;
+  try { more = await ask('what_if', mine.signal); } catch (e) { more = {}; }
+  if (asking !== mine) return;
+  asking = null;
+  page.pending = false;
+  if (more.what_if) page.answer.what_if = more.what_if;
+  const top = scrollY;
+  clear();
+  drawRun();
+  scrollTo(0, top);
 }
 /// Removes the folder of a file at the beginning of an error.
 const withoutFolder = text => text.replace(/^\/[^:]*\//, '');

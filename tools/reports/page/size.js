@@ -61,14 +61,12 @@ function verdict() {
 
 /// The parts of what the bought cluster costs to buy, in a year, and in the years of depreciation.
 function owning() {
-  const best = answer.cheapest ? 'cheapest' : 'nearest', o = answer.purchase && answer[best] && answer[best].ownership;
+  const best = answer.cheapest ? 'cheapest' : 'nearest', o = answer[best] && answer[best].ownership;
   if (!o) return;
-  const at = `${best}.ownership`, years = v => digits(v * o.years, 4);
-  section('What owning costs', table([{name: 'part'}, {name: `${currency} a year`, number: true}, {name: `${currency} in ${digits(o.years)} years`, number: true}],
-    [...Object.entries(o.year_parts).filter(([, v]) => v > 0).map(([part, v]) => [part, cell(`${at}.year_parts.${part}`, 'number'), {text: years(v), sort: v}]),
-      [el('b', {}, 'sum'), cell(`${at}.year`, 'number'), cell(`${at}.total`, 'number')]]),
-    el('p', {class: 'quiet'}, `The cluster is always in use. To buy: ${Object.entries(o.purchase_parts).filter(([, v]) => v > 0).map(([part, v]) => `${part} ${digits(v, 4)}`).join(', ') || '0'} ${currency}. `
-      + (answer.total_cost_years ? 'The cost in all these years decides.' : 'The purchase price decides; --by total-cost decides by the cost in all these years.')));
+  const at = `${best}.ownership`;
+  section('What owning costs', ownershipTable(at, currency), breakEvenTable(at, currency),
+    el('p', {class: 'quiet'}, 'The cluster is always in use. To buy below a price: the whole cluster, or one of its nodes, with all other prices as they are. '
+      + (!answer.purchase ? 'The cheapest way to pay for the training decides.' : answer.total_cost_years ? 'The cost in all these years decides.' : 'The purchase price decides; --by total-cost decides by the cost in all these years.')));
 }
 
 /// The ways to pay: a table, and a bar for the cost of each.
@@ -76,10 +74,10 @@ function waysToPay() {
   if (!choices.length) return;
   const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${digits(c.break_even, 4)} ${unit(c.quantity)} (now ${digits(c.price, 4)})`;
   const e = section('Ways to pay', table([{name: 'paid'}, {name: 'nodes'}, {name: 'days', number: true}, {name: '80 % interval', number: true},
-    {name: 'in time', number: true}, {name: 'mean power', number: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} to buy`, number: true},
-    {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'days'),
+    {name: 'in time', number: true}, {name: 'mean power', number: true, screen: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} a million tokens`, number: true}, {name: 'tokens/J', number: true}, {name: `${currency} to buy`, number: true},
+    {name: `${currency} to own, all years`, number: true, screen: true}, {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'days'),
     c.days_interval ? span(c.days_interval) : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
-    {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
+    {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.money_per_million`, 'number'), cell(`choices.${i}.tokens_per_J`, 'number'), cell(`choices.${i}.purchase`, 'number'), cell(`choices.${i}.total`, 'number'),
     [c.missed ? 'misses the ' + c.missed : breaks(c), c.used_money === undefined ? '' : `${digits(c.used_money, 4)} for the hours used`, risk(c)].filter(Boolean).join('; ')]), true),
     el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A reserved term is paid to its end; its cost for the hours used is what compares with a purchase. Days count the delivery of bought nodes. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
       + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
@@ -122,12 +120,12 @@ function networks() {
   if (!all) return;
   const priced = all.unpriced === undefined, at = i => `networks.rows.${i}`;
   const money = priced ? [{name: `${currency} for the network`, number: true}, {name: `${currency} in all`, number: true}] : [];
-  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'switches', number: true}, {name: 'ports', number: true},
-    {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses', words: true}],
-    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
+  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'switches', number: true}, {name: 'spines', number: true},
+    {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses'}, {name: 'plan', words: true}],
+    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.spines`, 'number'),
       cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
-      cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'days'), n.error || n.missed || 'none']), true) : null,
-    el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
+      cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'days'), n.error || n.missed || 'none', (n.plan || '') + (n.has_own_plan ? ' (searched for this network)' : '')]), true) : null,
+    el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Spines: switches without a port to a node. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
       + (!priced ? '' : answer.purchase ? 'The cost of the network is the price of switches and cables; in all: with nodes and storage.'
         : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')), networkParts(all));
 }
@@ -170,7 +168,7 @@ function networkParts(all) {
         ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]), owned ? el('p', {class: 'quiet'}, owned) : null);
 }
 
-const siteWords = {power: 'power of the site', rack_power: 'power of a rack', rack_nodes: 'nodes of a rack', racks: 'number of racks', ports: 'ports of the network'};
+const siteWords = {power: 'power of the site', rack_power: 'power of a rack', rack_nodes: 'nodes of a rack', rack_units: 'units of a rack', racks: 'number of racks', ports: 'ports of the network'};
 function sizes() {
   if (!rows.length) return;
   const possible = r => r.error === undefined;
@@ -181,22 +179,23 @@ function sizes() {
     const words = [late && 'late', doubtful && 'in time too seldom', answer.budget && cost > answer.budget && 'too dear'].filter(Boolean);
     return words.length ? `no: ${words.join(', ')}` : 'no';
   };
-  const several = rows.some(r => r.model !== rows[0].model);
-  section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'in time', number: true}, {name: 'goodput', number: true},
-    {name: 'MFU', number: true}, {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r) + terms(r),
+  const several = rows.some(r => r.model !== rows[0].model), racked = rows.some(r => r.racks), owned = answer.purchase && rows.some(r => r.ownership);
+  section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'in time', number: true}, {name: 'goodput', number: true, screen: true},
+    {name: 'MFU', number: true, screen: true}, {name: currency || 'GPU-hours', number: true}, ...(currency ? [{name: `${currency} a million tokens`, number: true}] : []), {name: 'tokens/J', number: true},
+    ...(owned ? [{name: `${currency} to own, all years`, number: true}] : []), ...(racked ? [{name: 'racks', number: true}] : []), {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r) + terms(r),
     cell(`rows.${i}.end_days`, 'days'), r.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`rows.${i}.on_time_probability`), sort: r.on_time_probability},
-    cell(`rows.${i}.paid_goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), cell(`rows.${i}.cost`, 'number'), r.meets ? 'yes' : missed(r),
+    cell(`rows.${i}.paid_goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), cell(`rows.${i}.cost`, 'number'), ...(currency ? [cell(`rows.${i}.money_per_million`, 'number')] : []), cell(`rows.${i}.tokens_per_J`, 'number'),
+    ...(owned ? [cell(`rows.${i}.ownership.total`, 'number')] : []), ...(racked ? [cell(`rows.${i}.racks`, 'number')] : []), r.meets ? 'yes' : missed(r),
     possible(r) ? [r.plan, risk(r)].filter(Boolean).join('; ') : r.error]), true),
     el('p', {class: 'quiet'}, 'Days count the delivery of bought nodes. In time: the probability that a measured training ends by the deadline.'));
   const limits = answer.site_limits || [];
-  if (limits.length) section('Room at the site', table([{name: 'nodes'}, {name: 'room for', number: true}, {name: 'power of a node', number: true}, {name: 'by'}],
-    limits.map((l, i) => [l.node, cell(`site_limits.${i}.nodes`, 'number'), {text: power(l.node_power_W), sort: l.node_power_W || 0}, siteWords[l.limit] || l.limit]), true));
+  if (limits.length) section('Room at the site', table([{name: 'nodes'}, {name: 'room for', number: true}, {name: 'power of a node', number: true}, {name: 'limit'}, {name: 'nodes of a rack', number: true}, {name: 'limit of a rack'}],
+    limits.map((l, i) => [l.node, cell(`site_limits.${i}.nodes`, 'number'), {text: power(l.node_power_W), sort: l.node_power_W || 0}, siteWords[l.limit] || l.limit, cell(`site_limits.${i}.nodes_of_rack`, 'number'), siteWords[l.rack_limit] || '–']), true));
 }
 
 function assumptions() {
-  const given = Object.entries(page.assumptions || {}).map(([name, text]) => el('div', {}, el('b', {}, name), el('pre', {}, text.trimEnd())));
   const sources = page.sources || [];
-  section('Assumptions', el('div', {class: 'columns'}, given), sources.length ? el('details', {}, el('summary', {}, `${sources.length} figures with their sources`),
+  section('Assumptions', assumptionTable(), sources.length ? el('details', {}, el('summary', {}, `${sources.length} figures of the cluster with their sources`),
     table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], sources, true)) : null);
 }
 

@@ -18,7 +18,7 @@ const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lowe
   training_time_without_failures_s: 'time of the training without failures', effective_step_time_s: 'step time with failures', lost_work_s: 'lost work',
   checkpoint_interval_s: 'time between checkpoints', step_energy_J: 'energy of a step in J', tokens_per_J: 'tokens/J', samples_per_J: 'samples/J', money_step: 'cost of a step',
   money_training: 'cost of the training', money_per_million: 'cost of a million tokens or samples', money_per_million_answers: 'cost of a million answers', purchase: 'purchase price',
-  ownership_year: 'cost of owning for a year', ownership_per_million: 'cost of a million tokens or samples, owned', post_training_step_time_s: 'loop step',
+  ownership_year: 'cost of owning for a year', ownership_per_million: 'cost of a million tokens or samples, owned', ownership_total: 'cost of owning for all years', post_training_step_time_s: 'loop step',
   post_training_generation_s: 'generation of a loop step', post_training_training_s: 'training of a loop step', post_training_samples_per_s: 'answers/s',
   post_training_tokens_per_s_per_gpu: 'tokens/s a GPU of the loop'};
 const isLoop = good.some(p => 'post_training_step_time_s' in p);
@@ -123,14 +123,16 @@ function pareto() {
 }
 
 function allPoints() {
-  const names = [...new Set(good.flatMap(p => Object.keys(p).filter(k => k !== 'set')))];
+  const every = [...new Set(good.flatMap(p => Object.keys(p).filter(k => k !== 'set')))];
+  const isCommon = name => good.length > 1 && good.every(p => p[name] === good[0][name]), names = every.filter(name => !isCommon(name)), common = every.filter(isCommon);
   const cell = (p, name, i) => p[name] === undefined ? {text: '', sort: Infinity} : typeof p[name] === 'number'
     ? {text: el('span', {'data-path': `points.${i}.${name}`, 'data-value': JSON.stringify(p[name]), title: p[name]}, show(name, p[name])), sort: p[name]}
     : String(p[name]);
   const columns = axes.map(head).concat(names.map(name => ({...head(name), number: figures.includes(name)})));
   section('All points', table(columns.concat(good.length < points.length ? [{name: 'error', words: true}] : []),
     points.map((p, i) => axes.map(a => ({text: p.set[a], sort: places[a].of(p.set[a])})).concat(names.map(n => cell(p, n, i)),
-      good.length < points.length ? [p.error || ''] : [])), true));
+      good.length < points.length ? [p.error || ''] : [])), true),
+    common.length ? el('p', {class: 'quiet'}, 'The same at all points: ' + common.map(name => `${words(name)} ${typeof good[0][name] === 'number' ? show(name, good[0][name]) : good[0][name]}`).join('; ') + '.') : null);
 }
 
 heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} points over ${axes.map(words).join(', ')}` +
@@ -138,4 +140,5 @@ heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} p
 curves();
 pareto();
 allPoints();
+assumptionSection();
 finish();

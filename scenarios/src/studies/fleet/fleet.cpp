@@ -54,6 +54,8 @@ StepOutcome simulate_fleet_step(Scenario s) {
     }
     step.alone_time = step.size.time_of_steps(r.training_steps).value;
     if (r.energy) step.watts_a_node = r.energy->step() / r.step_time.value / nodes;
+    if (r.tokens_per_s > 0) step.tokens = r.training_steps * r.tokens_of_step();
+    if (r.energy && r.energy->step() > 0) step.tokens_per_joule = r.tokens_of_step() / r.energy->step();
   } catch (const UserError& e) {
     outcome.error = fmt::format("{} (on {})", e.what(), counted_noun(nodes, "node"));
   }
@@ -357,7 +359,7 @@ class FleetStudy {
       ++group.arrivals;
       if (file_.trainings[row.training].count != 1) row.name += fmt::format(" {}", group.arrivals);
     }
-    if (file_.prices.is_given()) add_costs(a, watt_seconds);
+    add_fleet_costs(file_, watt_seconds, a);
     return a;
   }
   void add_use(FleetUse& use, const QueueResult& result) const {
@@ -375,47 +377,6 @@ class FleetStudy {
     group.longest_time = std::max(group.longest_time, time);
     group.failures += row.outcome.failures;
     group.preemptions += row.outcome.preemptions;
-  }
-
-  /// Adds the cost of the cluster by each way to pay. The trainings of the shown run share the least cost by their
-  /// node-hours, so that idle nodes, spares and repairs are paid, too.
-  void add_costs(FleetAnswer& a, double watt_seconds) const {
-    const Prices& prices = file_.prices;
-    const NodeType& node = file_.cluster.node;
-    const double hours = a.horizon / kHourSeconds;
-    if ((prices.kwh > 0 || prices.purchase.kwh > 0) && watt_seconds <= 0)
-      fail(prices.place, fmt::format("prices: the power of {} is not stated", node.gpu.name));
-    const double electricity = prices.kwh * watt_seconds / kJoulesOfKwh;
-    const double rent = prices.gpu_hour(node.name, node.gpu.name, node.gpus) * node.gpus * a.nodes;
-    a.currency = prices.currency;
-    const auto add = [&](const std::string& terms, double money) {
-      a.costs.push_back({terms, money, money / (a.nodes * hours)});
-    };
-    if (rent > 0 || electricity > 0) add("on demand", rent * hours + electricity);
-    for (const Prices::Offer& offer : prices.offers)
-      if (const auto hour = Prices::gpu_hour_among(offer.rents, node.name, node.gpu.name, node.gpus);
-          hour && offer.months > 0)
-        add(offer.name(), reserved_hours(offer, hours).cost * *hour * node.gpus * a.nodes + electricity);
-    if (prices.purchase.has_price(node.name, node.gpu.name)) {
-      const double pue = file_.trainings.front().scenarios.front().site.pue;
-      const Watts most = prices.purchase.kw_month > 0 ? provided_power(node, Catalog()) : node.most_power();
-      const std::vector<BoughtNodes> bought{{node.name, node.gpu.name, a.nodes, node.gpus, node.hcas, most.value}};
-      const double watts = watt_seconds / a.horizon / pue;
-      Ownership owned = cost_of_ownership(prices.purchase, bought, watts, pue, 0);
-      ClusterSpec cluster = file_.cluster;
-      cluster.nodes = a.nodes;
-      set_fabric_network(cluster, prices.purchase, owned);
-      add("purchase", owned.year() * hours / kHoursOfYear);
-    }
-    if (a.costs.empty())
-      fail(prices.place, fmt::format("prices: {} has neither a rent nor a purchase price", node.name));
-    sort_stably(a.costs, [](const FleetCost& x, const FleetCost& y) { return x.money < y.money; });
-    double node_seconds = 0;
-    for (const FleetRow& row : a.rows) node_seconds += row.outcome.node_seconds.on_nodes();
-    for (FleetRow& row : a.rows) {
-      if (node_seconds > 0) row.money = a.costs.front().money * row.outcome.node_seconds.on_nodes() / node_seconds;
-      a.groups[row.training].money += row.money;
-    }
   }
 };
 

@@ -17,8 +17,10 @@ struct FleetStep {
   double step_time = 0;
   std::optional<std::array<double, 2>> likely_step_times;  ///< see Result
   double risk = 0;                                         ///< probability that a device runs out of memory
-  double alone_time = 0;    ///< the whole training with its checkpoints, if nothing interrupts it
-  double watts_a_node = 0;  ///< mean power of the site for each node in a step, W; 0: not known
+  double alone_time = 0;        ///< the whole training with its checkpoints, if nothing interrupts it
+  double watts_a_node = 0;      ///< mean power of the site for each node in a step, W; 0: not known
+  double tokens = 0;            ///< tokens of the whole training; 0: the network has none
+  double tokens_per_joule = 0;  ///< tokens a joule of the site in its steps; 0: not known
   QueueSize size;
 };
 
@@ -45,6 +47,8 @@ struct FleetGroup {
   double longest_time = 0;               ///< s
   double failures = 0, preemptions = 0;  ///< mean numbers of an arrival
   double money = 0;  ///< share of all its arrivals of the shown run in the cost of the cluster; 0: there are no prices
+  double per_million = 0;       ///< that cost for a million tokens of these arrivals; 0: no prices, or no tokens
+  double tokens_per_joule = 0;  ///< tokens of these arrivals a joule, at the site, while they have nodes; 0: not known
 };
 
 /// Node-hours of the cluster within the horizon: means over the runs. They sum to nodes × horizon.
@@ -57,7 +61,8 @@ struct FleetUse : TrainingTime {
 struct FleetCost {
   std::string terms;  ///< "on demand", "reserved 12 months", "purchase"
   double money = 0;
-  double node_hour = 0;  ///< that cost over all node-hours
+  double node_hour = 0;         ///< that cost over all node-hours
+  double years = 0, total = 0;  ///< years of depreciation and the cost of owning it for them; 0: it is a rent
 };
 
 /// A number of nodes that was tried.
@@ -113,6 +118,10 @@ struct FleetQuestion {
 /// Simulates a step of each training on each possible number of nodes, and then the queue over the horizon. Throws
 /// UserError with the place.
 FleetAnswer answer_fleet(const FleetFile&, const FleetQuestion& = {});
+
+/// Adds the costs of the cluster and of each training by the prices of the file, and the energy of their tokens.
+/// `watt_seconds`: energy of the site within the horizon, J; 0: not known. Throws UserError if a price is missing.
+void add_fleet_costs(const FleetFile&, double watt_seconds, FleetAnswer&);
 
 /// Writes the sentences `verdict` and `limit`.
 void judge_fleet(FleetAnswer&);

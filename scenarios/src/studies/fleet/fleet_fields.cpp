@@ -27,6 +27,8 @@ JsonFields<FleetStep> fleet_step_fields() {
       .value("out_of_memory_probability", "share", &S::risk, "probability that a device runs out of memory")
       .value("alone_time_s", "s", &S::alone_time,
              "time of the whole training with its checkpoints, if nothing interrupts it")
+      .value("tokens_per_J", "1/J", &S::tokens_per_joule, "tokens of its steps a joule of the site")
+      .when(&S::tokens_per_joule, "if the power of the devices is stated")
       .value(
           "checkpoint_interval_s", "s", [](const S& s) { return s.size.checkpoint.interval_steps * s.step_time; },
           "training time between checkpoints")
@@ -51,7 +53,12 @@ JsonFields<FleetGroup> fleet_group_fields() {
       .value("cost", "money", &G::money,
              "share of all its arrivals of the shown run in the least cost of the cluster, by node-hours; all shares "
              "are that cost")
-      .when(&G::money, "with prices");
+      .when(&G::money, "with prices")
+      .value("money_per_million", "money", &G::per_million, "that cost for a million tokens of these arrivals")
+      .when(&G::per_million, "with prices, if the network has tokens")
+      .value("tokens_per_J", "1/J", &G::tokens_per_joule,
+             "tokens of these arrivals a joule of the site, for the time in which they have nodes")
+      .when(&G::tokens_per_joule, "if the power of the devices is stated");
 }
 
 JsonFields<FleetRow> fleet_row_fields() {
@@ -150,7 +157,11 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                 JsonFields<FleetCost>()
                     .value("terms", "", &FleetCost::terms, "way to pay: on demand, a reserved term, or purchase")
                     .value("cost", "money", &FleetCost::money, "cost of all nodes for the horizon")
-                    .value("node_hour", "money", &FleetCost::node_hour, "that cost over all node-hours"),
+                    .value("node_hour", "money", &FleetCost::node_hour, "that cost over all node-hours")
+                    .value("years", "years", &FleetCost::years, "years of depreciation")
+                    .when(&FleetCost::years, "of a purchase")
+                    .value("total", "money", &FleetCost::total, "cost of owning it for these years, in use as here")
+                    .when(&FleetCost::years, "of a purchase"),
                 "cost of the cluster by each way to pay, the least first")
           .when(has_prices, "with prices")
           .list("tries", &A::tries,

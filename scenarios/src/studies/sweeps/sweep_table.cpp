@@ -124,7 +124,8 @@ const std::vector<SweepColumn>& sweep_columns() {
       {"money_per_million_answers", "money.per_million_answers", false},
       {"purchase", "money.ownership.purchase", false},
       {"ownership_year", "money.ownership.year", false},
-      {"ownership_per_million", "money.ownership.per_million", false}};
+      {"ownership_per_million", "money.ownership.per_million", false},
+      {"ownership_total", "money.ownership.total", false}};
   return columns;
 }
 
