@@ -382,7 +382,7 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
 
 void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   project_in(b, l, f);
-  if (f.routed) b.set_module(RecomputedPart::moe_act);
+  b.set_module(f.routed ? RecomputedPart::moe_act : RecomputedPart::mlp_act);
   clamp_inputs(b, l, f);
   if (l.config.gated_mlp)
     gated_activation(b, l, f);
