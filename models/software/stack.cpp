@@ -99,6 +99,9 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   if (fields.has("gradient_precision"))
     stack.gradient_precision = parse_precision(fields.choice("gradient_precision", {"fp32", "fp16", "bf16", "fp64"}));
   stack.master_parameters = fields.boolean("master_parameters", stack.master_parameters);
+  if (fields.has("optimizer_states"))
+    stack.optimizer_states = parse_precision(fields.choice("optimizer_states", {"fp32", "bf16", "fp16", "fp8"}));
+  stack.master_weights = fields.boolean("master_weights", stack.master_weights);
   stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
   stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
   stack.reserved_memory = fields.number("reserved_memory", 1, 10, stack.reserved_memory);

@@ -75,6 +75,9 @@ struct SoftwareStack : Fusions {
   /// All stored parameters are in fp32 and are cast when they are used (FSDP's mixed precision): there are no master
   /// weights besides.
   bool master_parameters = false;
+  /// Precision of the states of an optimizer if a plan states none. No value: fp32.
+  std::optional<Precision> optimizer_states;
+  bool master_weights = true;  ///< `Optimizer::keeps_master` if a plan does not state it
   /// Bytes that an update reads and writes for each parameter; 0: as many as the optimizer needs (see training_memory).
   Bytes optimizer_traffic;
   /// If weight gradients are accumulated by their GEMMs, autograd gets a dummy tensor in the network's precision

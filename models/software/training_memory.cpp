@@ -14,17 +14,19 @@ void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, std::string
 }
 
 /// Returns the bytes of an update of one parameter: the gradient is read; the master weight (or parameter) and the
-/// states are read and written; the 16-bit copy is written.
+/// states are read and written; the 16-bit copy of a master weight is written.
 Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
-  const Bytes updated = (element_size(update_precision(precision)) + states_size(optimizer, precision)) * 2;
-  return gradient * optimizer.gradient_passes + updated +
-         (has_master_weights(precision) ? element_size(precision) : Bytes{});
+  const bool master = has_master_weights(precision, optimizer);
+  const Bytes parameter = element_size(optimizer.keeps_master ? update_precision(precision) : precision);
+  const Bytes updated = (parameter + states_size(optimizer, precision)) * 2;
+  return gradient * optimizer.gradient_passes + updated + (master ? element_size(precision) : Bytes{});
 }
 
-/// Does the traffic that a stack states hold for the optimizer? It holds if states have full size, an update reads the
-/// gradient once, and no matrix is made orthogonal.
+/// Does the traffic that a stack states hold for the optimizer? It holds if states and master weights have full size, an
+/// update reads the gradient once, and no matrix is made orthogonal.
 bool is_plain(const Optimizer& optimizer) {
-  return optimizer.state_element.value == 0 && optimizer.gradient_passes == 1 && optimizer.orthogonal_steps == 0;
+  return optimizer.state_element.value == 0 && optimizer.gradient_passes == 1 && optimizer.orthogonal_steps == 0 &&
+         optimizer.keeps_master;
 }
 
 /// Is the tensor a matrix of a linear layer inside the network, whose momentum is made orthogonal?
@@ -78,6 +80,10 @@ bool has_master_weights(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
 }
 
+bool has_master_weights(Precision precision, const Optimizer& optimizer) {
+  return has_master_weights(precision) && optimizer.keeps_master;
+}
+
 Precision update_precision(Precision training) {
   return training == Precision::fp64 ? Precision::fp64 : Precision::fp32;
 }
@@ -89,7 +95,7 @@ Bytes states_size(const Optimizer& optimizer, Precision precision) {
 }
 
 Bytes optimizer_state_size(const Optimizer& optimizer, Precision precision) {
-  const Bytes master = has_master_weights(precision) ? element_size(update_precision(precision)) : Bytes{};
+  const Bytes master = has_master_weights(precision, optimizer) ? element_size(update_precision(precision)) : Bytes{};
   return states_size(optimizer, precision) + master;
 }
 
@@ -106,7 +112,7 @@ Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision, const S
   }
   const Bytes copy = stack.master_parameters ? element_size(precision) : Bytes{};
   return traffic(optimizer, precision, gradient_size(precision, stack)) -
-         (has_master_weights(precision) ? copy : Bytes{});
+         (has_master_weights(precision, optimizer) ? copy : Bytes{});
 }
 
 Bytes gradient_size(Precision precision, const SoftwareStack& stack) {
@@ -214,14 +220,15 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   // With `master_parameters` they are in fp32 only. But if the optimizer's shards are smaller than the parameters,
   // there is a copy of all parameters in the network's precision too.
   // Autocast's copies belong to the layers.
-  const bool copied = !stack.master_parameters || (held.optimizer < held.parameters && !stack.autocast);
+  const bool wide = stack.master_parameters && optimizer.keeps_master;
+  const bool copied = !wide || (held.optimizer < held.parameters && !stack.autocast);
   hold(memory.parameters, MemoryClass::parameters, "parameters",
        (copied ? element_size(precision) : state) * (held.parameters - held.narrow));
   hold(memory.parameters, MemoryClass::parameters, "parameters in formats of their own", held.narrow_bytes);
-  if (stack.master_parameters && copied && has_master_weights(precision))
+  if (wide && copied && has_master_weights(precision))
     hold(memory.parameters, MemoryClass::parameters, "fp32 parameters", state * held.optimizer);
   hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);
-  if (has_master_weights(precision) && !stack.master_parameters)
+  if (has_master_weights(precision, optimizer) && !wide)
     hold(memory.optimizer, MemoryClass::optimizer, "master weights", state * held.optimizer);
   hold(memory.optimizer, MemoryClass::optimizer, optimizer.name + " states",
        states_size(optimizer, precision) * held.optimizer);

@@ -30,6 +30,9 @@ struct Optimizer {
   int side_products = 0;
   /// FLOPs, for each cube of a side, that compute the second factor anew in every tenth update.
   double renewal = 0;
+  /// Parameters in 16 bits have a copy in fp32, which the update changes (Micikevicius et al. 2018). false: the update
+  /// changes the 16-bit parameters themselves.
+  bool keeps_master = true;
 
   bool multiplies_matrices() const { return orthogonal_steps > 0 || side_products > 0; }
 };
@@ -45,6 +48,8 @@ const Optimizer& find_optimizer(const std::string& name, const Place& where);
 /// Are parameters and gradients in 16 bits beside fp32 master weights (Micikevicius et al. 2018)? Throws UserError for
 /// a precision that is not modelled (see `require_training_precision`).
 bool has_master_weights(Precision);
+/// The same, if the optimizer keeps master weights at all.
+bool has_master_weights(Precision, const Optimizer&);
 
 /// Returns the precision of an optimizer's states, of master weights and of the update.
 Precision update_precision(Precision training);

@@ -155,7 +155,9 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     groups = {};
     if (!kind_of(lane).is_needed(plan)) continue;
     const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
-    const LaneChoice& choice = of_gradients ? gradients : others;
+    const bool of_shards = lane == Lane::parameters || lane == Lane::expert_parameters;
+    const bool gathers = plan.zero != ZeroStage::none && gradients.algorithms[static_cast<int>(Operation::all_gather)];
+    const LaneChoice& choice = of_gradients || (of_shards && gathers) ? gradients : others;
     CollectiveSettings settings = choice.settings;
     if (is_of_rows(lane) && choice.dispatcher) settings.model = choice.dispatcher;
     if (is_of_rows(lane)) settings.loads = loads_of_ranks(plan);

@@ -12,7 +12,7 @@ Ops LaneCollectives::run(Call what) {
   CollectiveCall call;
   call.send_stream = sends(what.lane);
   call.recv_stream = receives(what.lane);
-  call.more_streams = more_channels_;
+  call.more_streams = what.lane == Lane::gradients ? more_channels_ : step_.streams.more(what.lane);
   call.group_flow = static_cast<std::uint16_t>(what.lane);
   call.first_slot = collective.first_slot;
   call.group = step_.words.lane[static_cast<std::size_t>(what.lane)];

@@ -15,6 +15,8 @@ class TrainingStreams {
   static constexpr Stream compute = 0, gradients = 1, coordinator = 3, more_channels = 4;
   Stream send(Lane lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
   Stream recv(Lane lane) const { return static_cast<Stream>(send(lane) + 1); }
+  /// The first stream of a lane's further channels, each a pair of streams.
+  Stream more(Lane lane) const { return more_[static_cast<std::size_t>(lane)]; }
   /// Number of stream pairs that the collective of gradients uses: the lane's own pair, and the others from
   /// `more_channels` on.
   int channels() const { return channels_; }
@@ -32,7 +34,7 @@ class TrainingStreams {
   const std::vector<std::string>& names() const { return names_; }  ///< names, for traces
 
  private:
-  std::array<Stream, kLanes> lanes_{};
+  std::array<Stream, kLanes> lanes_{}, more_{};
   Stream pipeline_ = 0, host_ = 0, input_ = 0;
   int channels_ = 1, updates_ = 0;
   std::vector<std::string> names_;

@@ -391,6 +391,28 @@ TEST_CASE("outputs of recomputed modules are freed, and the modules run again be
   check(RecomputedPart::mla_up_proj, {"attention.qkv"}, "kv_b", "attention.backward");
 }
 
+TEST_CASE("a recomputed activation of a dense feed-forward part keeps the inputs of the activation", "[sharding]") {
+  TransformerOptions options;
+  options.fused_projections = options.fused_gated_activation = true;
+  const auto block = [&](bool again) {
+    Sharding sharding;
+    sharding.remade[static_cast<std::size_t>(RecomputedPart::mlp_act)] = again;
+    return sharded_network(
+               "{model_type: llama, vocab_size: 4096, num_hidden_layers: 1, hidden_size: 512, "
+               "num_attention_heads: 8, intermediate_size: 1024, max_position_embeddings: 2048}",
+               sharding, options)
+        .layers[1];
+  };
+  const Layer kept = block(false), remade = block(true);
+  Bytes product;
+  for (const KeptTensor& tensor : kept.saved_tensors)
+    if (tensor.name == "down.input") product += tensor.bytes;
+  CHECK(product.value > 0);
+  CHECK(remade.activations() == kept.activations() - product);
+  CHECK(remade.forward.size() == kept.forward.size());
+  CHECK(index_of(remade.backward, "silu_mul") < index_of(remade.backward, "down.dgrad"));
+}
+
 TEST_CASE("a recomputed dense feed-forward part keeps only its input, and runs again before its gradients",
           "[sharding]") {
   TransformerOptions options;

@@ -117,6 +117,24 @@ TEST_CASE("a rank holds its part of sharded states, and experts have their own r
   CHECK(optimizer_work(10, Precision::bf16, adam, stack).bytes.value == 340);
 }
 
+TEST_CASE("an optimizer can keep its states in 16 bits, and leave out master weights", "[stage_memory]") {
+  Optimizer adam = find_optimizer("adam", {});
+  adam.state_element = element_size(Precision::bf16);
+  SoftwareStack stack;
+  // DeepSeek-AI 2024, §3.3.3: moments in bf16, master weights in fp32.
+  CHECK(static_memory(100, Precision::bf16, adam, stack).optimizer.value == 100 * (4 + 2 * 2));
+  CHECK(optimizer_traffic(adam, Precision::bf16).value == 2 + 2 * (4 + 2 * 2) + 2);
+  // All in bf16, as torch.optim.Adam on a model in bf16.
+  adam.keeps_master = false;
+  CHECK(static_memory(100, Precision::bf16, adam, stack).optimizer.value == 100 * 2 * 2);
+  CHECK(optimizer_traffic(adam, Precision::bf16).value == 2 + 2 * (2 + 2 * 2));
+  stack.master_parameters = true;  // FSDP would store fp32 parameters, but there is no copy in fp32
+  const StaticMemory sharded = static_memory(100, Precision::bf16, adam, stack);
+  CHECK(sharded.parameters.value == 200);
+  CHECK(sharded.optimizer.value == 400);
+  CHECK(optimizer_traffic(adam, Precision::fp32).value == 4 + 2 * (4 + 2 * 2));
+}
+
 TEST_CASE("a library's buffers are named", "[stage_memory]") {
   const SoftwareStack stack = catalog_stack("megatron-core");
   TransformerOptions options;

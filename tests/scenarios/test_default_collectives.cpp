@@ -64,6 +64,24 @@ TEST_CASE("stacks and chips without NCCL take one ring", "[collectives][default]
             .all_reduce.algorithm == "ring");
 }
 
+TEST_CASE("ZeRO reduces, scatters and gathers by the algorithm that a plan names", "[collectives][default]") {
+  // A ring of 16 ranks in each direction beside each other, in all three exchanges: each has its own channels.
+  const std::string cluster = "{nodes: 4, node: {base: t4-server, gpu: {count: 1}}, fabric: {type: torus, dims: [4]}}";
+  const auto step_with = [&](const char* zero, const char* algorithm) {
+    return step_on(cluster, {{"software", "plain"},
+                             {"plan.data_parallel.zero_stage", zero},
+                             {"plan.data_parallel.overlap", "false"},
+                             {kAlgorithm, algorithm}});
+  };
+  for (const char* zero : {"1", "2", "3"}) {
+    CAPTURE(zero);
+    const Result one_way = step_with(zero, "ring"), both_ways = step_with(zero, "bidirectional-ring");
+    CHECK(one_way.step_time.value == Approx(step_with(zero, "null").step_time.value).epsilon(1e-12));
+    CHECK(both_ways.step_time.value < one_way.step_time.value);
+    CHECK_THROWS_WITH(step_with(zero, "chain"), Catch::Contains("chain has no reduce-scatter, which zero_stage"));
+  }
+}
+
 TEST_CASE("the model of NCCL gives the same time whether equal nodes are one entry or two", "[collectives][default]") {
   const double time_of_one_entry = step_on(kTwoDgx).step_time.value;
   const std::string one_node = "{count: 1, node: dgx-a100}";

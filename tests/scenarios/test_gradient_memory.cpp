@@ -135,4 +135,28 @@ TEST_CASE("gradients are booked when their exchange begins, at every stage of Ze
   CHECK(overlapped_kernels > 0);
 }
 
+TEST_CASE("a plan or its stack says how the optimizer keeps states and master weights", "[memory]") {
+  const auto gigabytes = [](const Overrides& overrides) {
+    const Scenario s = read_scenario_text(
+        "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 3}\nsoftware: megatron-core\n"
+        "plan: {micro_batch_size: 1, global_batch_size: 8, seq_length: 128, precision: bf16}\n",
+        "optimizer.yaml", overrides);
+    return simulate(s).memory.optimizer.value;
+  };
+  const double usual = gigabytes({});  // 4 + 2 x 4 bytes a parameter
+  CHECK(gigabytes({{"plan.optimizer", "{name: adamw, states: bf16}"}}) == Approx(usual * 8 / 12));
+  CHECK(gigabytes({{"plan.optimizer", "{states: fp8, master_weights: false}"}}) == Approx(usual * 2 / 12));
+  const Overrides stack{{"software", "{base: megatron-core, optimizer_states: bf16, master_weights: false}"}};
+  CHECK(gigabytes(stack) == Approx(usual * 4 / 12));
+  Overrides plan = stack;
+  plan.emplace_back("plan.optimizer", "{states: fp32, master_weights: true}");
+  CHECK(gigabytes(plan) == Approx(usual));
+  CHECK_THROWS_WITH(gigabytes({{"plan.optimizer", "{name: sgd, states: bf16}"}}),
+                    Catch::Contains("plan.optimizer.states: sgd has none"));
+  CHECK_THROWS_WITH(gigabytes({{"plan.optimizer", "{name: adam8bit, states: bf16}"}}),
+                    Catch::Contains("adam8bit has a format of its own"));
+  CHECK_THROWS_WITH(gigabytes({{"plan.optimizer", "{name: adam, states: int4}"}}),
+                    Catch::Contains("fp32, bf16, fp16, fp8"));
+}
+
 }  // namespace scenarios_test_gradient_memory

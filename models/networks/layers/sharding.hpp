@@ -58,9 +58,10 @@ const char* name_of(Recompute);
 /// the kernel that needs them as its input (Megatron-Core's recompute_modules): norms of the residual stream; the
 /// activation of routed experts; latent attention's up-projections, with rotary embedding; router, dispatch, routed and
 /// shared experts; the linear layers and the activation of dense feed-forward parts, without the exchanges of tensor
-/// ranks around them.
-enum class RecomputedPart : std::uint8_t { none, layernorm, moe_act, mla_up_proj, moe, mlp };
-constexpr int kRecomputedParts = 6;
+/// ranks around them; the activation of dense feed-forward parts and shared experts alone (as XLA's policies that save
+/// the outputs of products, jax.checkpoint_policies.dots_with_no_batch_dims_saveable).
+enum class RecomputedPart : std::uint8_t { none, layernorm, moe_act, mla_up_proj, moe, mlp, mlp_act };
+constexpr int kRecomputedParts = 7;
 
 /// Split of the linear layers of an MLP over the tensor axis. pairs: the first layer of a pair by columns (outputs),
 /// the second by rows (inputs), with one sum over ranks at the end of each pair and one of gradients at its beginning

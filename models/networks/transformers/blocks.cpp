@@ -395,7 +395,7 @@ void feed_forward_activation(LayerBuilder& b, const TransformerLayout& l, const 
 
 void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   project_in(b, l, f);
-  if (f.routed) b.set_module(RecomputedPart::moe_act);
+  b.set_module(f.routed ? RecomputedPart::moe_act : RecomputedPart::mlp_act);
   clamp_inputs(b, l, f);
   feed_forward_activation(b, l, f);
   b.set_module(RecomputedPart::none);

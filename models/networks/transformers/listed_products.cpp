@@ -138,7 +138,9 @@ void ListedLayerBuilder::activate(const ListedOperator& op) {
   const TransformerLayout l{config_, options, l_.precision, l_.samples, rows_of_sample(op)};
   config_.activation = op.name;
   config_.gated_mlp = op.is("gated");
+  b_.set_module(RecomputedPart::mlp_act);
   feed_forward_activation(b_, l, {.width = width});
+  b_.set_module(RecomputedPart::none);
 }
 
 /// Attention among the rows of a sample, or to other `keys`, which every context rank has.

@@ -230,6 +230,18 @@ void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }
 
+/// Returns the algorithm of the same name for a half of an all-reduce, which is what ZeRO exchanges. Throws UserError if
+/// there is none.
+const Collective* half_of_all_reduce(Operation half, const CollectiveChoice& choice, ZeroStage zero) {
+  const std::string& name = choice.algorithm->name;
+  const std::vector<std::string> names = collectives(half).names();
+  if (std::ranges::find(names, name) == names.end())
+    fail(choice.place, fmt::format("plan.data_parallel.all_reduce: {} has no {}, which zero_stage {} exchanges; "
+                                   "expected {}",
+                                   name, name_of(half), static_cast<int>(zero), fmt::join(names, ", ")));
+  return &collectives(half).find(name, choice.place);
+}
+
 /// Chooses how the groups of a plan communicate: by algorithms, or by the model of the cluster's library.
 void choose_lanes(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
@@ -243,6 +255,10 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   }
   if (training.zero != ZeroStage::none)
     gradients[Operation::reduce_scatter] = &default_collective(Operation::reduce_scatter);
+  if (training.zero != ZeroStage::none && plan.all_reduce.place.file &&
+      plan.all_reduce.settings.fidelity != Fidelity::modelled)
+    for (const Operation half : {Operation::reduce_scatter, Operation::all_gather})
+      gradients[half] = half_of_all_reduce(half, plan.all_reduce, training.zero);
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                             Operation::all_to_all, Operation::send_recv})
     others[o] = &default_collective(o);

@@ -39,7 +39,8 @@ OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& training) {
   plan.parameters = s.plan.offload.parameters;
   if (!plan.is_used()) return plan;
   require_whole_gradients(s, *training.network);
-  const Bytes gradient = training.gradient_element, master = element_size(update_precision(s.precision));
+  const Bytes gradient = training.gradient_element;
+  const Bytes master = s.optimizer.keeps_master ? element_size(update_precision(s.precision)) : Bytes{};
   plan.states = master + states_size(s.optimizer, s.precision);
   // As on a GPU, except that gradients keep the precision in which they arrive. fp32 parameters are their own master
   // copy.

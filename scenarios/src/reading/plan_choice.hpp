@@ -8,6 +8,7 @@
 #include "models/reading/document.hpp"
 #include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/expert_loads.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/plan/gradient_buckets.hpp"
@@ -87,6 +88,9 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, cons
 /// Returns a model of the stack's collective library on these chips, or null if there is none. With a model,
 /// collectives are by default as the library does them.
 std::shared_ptr<const LibraryModel> library_of(const ClusterSpec&, const SoftwareStack&);
+
+/// Reads `optimizer: NAME` or `{name, states, master_weights}`. The stack says what the plan does not.
+Optimizer read_optimizer(Fields& plan, const SoftwareStack&);
 
 /// Reads `activation_offload: none`, `all` or a number of blocks, or `{blocks, ahead}`.
 void read_activation_offload(PlanChoice&, Fields& plan);

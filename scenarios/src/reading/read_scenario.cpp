@@ -374,10 +374,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (s.plan.inference)
     require_inference(s, root, plan);
   else
-    s.optimizer = find_optimizer(
-        plan.text({"optimizer", "Optimizer that updates the weights, for example sgd. Its states take memory."},
-                  "adam"),
-        plan.place_of("optimizer"));
+    s.optimizer = read_optimizer(plan, s.software);
   if (s.optimizer.multiplies_matrices() && (s.plan.mechanism_name != kAllReduce || s.plan.offload.is_used()))
     plan.refuse("optimizer", fmt::format("{} multiplies matrices on the replicas, which all-reduce gradients: neither "
                                          "another mechanism nor offload is modelled; nearest: \"adamw\"",

@@ -72,8 +72,14 @@ std::vector<RingShare> rings_both_ways(GroupPlace place) {
   return rings;
 }
 
+std::vector<int> role_both_ways(GroupPlace place) {
+  if (place.settings->channels == 1) return {};
+  return role_in_rings(rings_both_ways(place), place.index);
+}
+
 const RegisterRings register_bidirectional_ring{
-    rings_both_ways, {.name = "bidirectional-ring", .channels = both_ways, .refuses = too_many_channels}};
+    rings_both_ways,
+    {.name = "bidirectional-ring", .channels = both_ways, .refuses = too_many_channels, .role = role_both_ways}};
 
 }  // namespace
 

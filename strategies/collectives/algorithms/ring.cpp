@@ -40,6 +40,16 @@ RegisterRings::RegisterRings(Shares shares, Collective algorithm) {
   add(Operation::all_gather, one_ring_all_gather<>);
 }
 
+std::vector<int> role_in_rings(const std::vector<RingShare>& rings, int index) {
+  std::vector<int> peers, role;
+  for (const RingShare& share : rings)
+    for (const int neighbour : share.ring.neighbours(index)) {
+      add_peers(peers, {neighbour});
+      role.push_back(static_cast<int>(std::ranges::find(peers, neighbour) - peers.begin()));
+    }
+  return role;
+}
+
 namespace {
 
 std::vector<RingShare> rotated_rings(GroupPlace place) {
@@ -49,17 +59,9 @@ std::vector<RingShare> rotated_rings(GroupPlace place) {
   return rings;
 }
 
-/// For each channel: the places of both neighbours in the list of peers, since channels may share neighbours.
 std::vector<int> rotated_rings_role(GroupPlace place) {
-  const std::vector<RingShare> rings = rotated_rings(place);
-  if (rings.size() == 1) return {};
-  std::vector<int> peers, role;
-  for (const RingShare& share : rings)
-    for (const int neighbour : share.ring.neighbours(place.index)) {
-      add_peers(peers, {neighbour});
-      role.push_back(static_cast<int>(std::ranges::find(peers, neighbour) - peers.begin()));
-    }
-  return role;
+  if (place.settings->channels == 1) return {};
+  return role_in_rings(rotated_rings(place), place.index);
 }
 
 const RegisterRings register_ring{rotated_rings,

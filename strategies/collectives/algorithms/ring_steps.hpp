@@ -33,6 +33,8 @@ struct RingShare {
   Numbering ring;
   int first, parts, count = 1;
 };
+/// For each ring: the places of both neighbours in the list of peers, since rings may share neighbours.
+std::vector<int> role_in_rings(const std::vector<RingShare>&, int index);
 /// Registers an all-reduce, a reduce-scatter and an all-gather by rings that run at the same time, ring k on channel k.
 /// `algorithm` describes all three but for their operations. Its peers are the neighbours in all rings.
 struct RegisterRings {
