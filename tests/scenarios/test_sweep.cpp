@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -9,6 +11,7 @@
 #include "scenarios/src/studies/sweeps/sweep_axes.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "scenarios/src/studies/sweeps/sweep_lines.hpp"
+#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
@@ -326,6 +329,28 @@ TEST_CASE("no cell of a table is a formula to a spreadsheet", "[sweep]") {
   const std::string table = left_out_csv("training", {step});
   CHECK_THAT(table, Catch::Contains("\n'=1+1,'@row,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,1,0.000,0.000,no,no,no,"
                                     "0.0000,0.0000\n"));
+}
+
+TEST_CASE("any error in a point of a sweep is the error of that point", "[sweep]") {
+  const auto point = [](const std::function<void(SweepPoint&)>& simulate) { return simulated_point(simulate); };
+  const SweepPoint good = point([](SweepPoint& p) { p.key = "k", p.figures = "{}"; });
+  CHECK((good.done && good.error.empty() && good.key == "k" && good.figures == "{}"));
+  const SweepPoint wrong = point([](SweepPoint& p) {
+    p.key = "k";
+    throw UserError("no such GPU");
+  });
+  CHECK((wrong.done && wrong.error == "no such GPU" && wrong.key == "k"));
+  // A journal keeps neither: they say nothing about the point.
+  const SweepPoint fault = point([](SweepPoint& p) {
+    p.key = "k";
+    throw InternalError("a row is missing");
+  });
+  CHECK((fault.done && fault.error == "a fault of the program: a row is missing" && fault.key.empty()));
+  const SweepPoint full = point([](SweepPoint& p) {
+    p.key = "k";
+    throw std::bad_alloc();
+  });
+  CHECK((full.done && full.error.starts_with("not enough memory") && full.key.empty()));
 }
 
 }  // namespace scenarios_test_sweep

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/measured_family.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/parallel.hpp"
 
@@ -31,18 +33,11 @@ class PointReader {
   std::string name_;
 };
 
-SweepPoint simulated_point(const PointReader& reader, std::size_t point) {
-  SweepPoint simulated;
-  simulated.done = true;
-  try {
-    Scenario s = reader.read(point);
-    simulated.key = answer_key(s);
-    s.failures.find_best = false;  // no column shows the best interval
-    simulated.figures = column_figures(answer(s).result);
-  } catch (const UserError& e) {  // such as a deadlock in the run: only this point is impossible
-    simulated.error = e.what();
-  }
-  return simulated;
+void simulate_point(const PointReader& reader, std::size_t point, SweepPoint& simulated) {
+  Scenario s = reader.read(point);
+  simulated.key = answer_key(s);
+  s.failures.find_best = false;  // no column shows the best interval
+  simulated.figures = column_figures(answer(s).result);
 }
 
 /// Takes a point from the journal. Returns false if the journal does not have the complete point.
@@ -118,7 +113,10 @@ class SweepRunner {
     const std::vector<std::size_t> open = take_known(reader_, journal_, indices, points);
     done_ += indices.size() - open.size();
     in_parallel(
-        open.size(), processors(), [&](std::size_t k) { return simulated_point(reader_, indices[open[k]]); },
+        open.size(), processors(),
+        [&](std::size_t k) {
+          return simulated_point([&](SweepPoint& point) { simulate_point(reader_, indices[open[k]], point); });
+        },
         [&](std::size_t k, const SweepPoint& point) {
           points[open[k]] = point;
           const std::string line = sweep_line(sweep_, indices[open[k]], point);
@@ -131,6 +129,21 @@ class SweepRunner {
 };
 
 }  // namespace
+
+SweepPoint simulated_point(const std::function<void(SweepPoint&)>& simulate) {
+  SweepPoint point;
+  point.done = true;
+  try {
+    simulate(point);
+  } catch (const UserError& e) {  // such as a deadlock in the run
+    point.error = e.what();
+  } catch (const InternalError& e) {
+    point = {true, fmt::format("a fault of the program: {}", e.what()), ""};
+  } catch (const std::bad_alloc&) {
+    point = {true, "not enough memory for this point beside the others that run at the same time", ""};
+  }
+  return point;
+}
 
 Node Sweep::read_document() const { return document ? *document : read_scenario_document(scenario); }
 

@@ -64,6 +64,10 @@ struct SweepPoint {
   std::string key = {};  ///< fingerprint of scenario, catalog and program; "" if the scenario cannot be read
 };
 
+/// Returns the point that `simulate` fills. An error is the point's own, a fault of the program and memory that runs out
+/// too: the other points go on. Without a key, a journal does not keep the last two.
+SweepPoint simulated_point(const std::function<void(SweepPoint&)>& simulate);
+
 /// A column of the tables: a field of the answer and its column name.
 struct SweepColumn {
   const char* name;
