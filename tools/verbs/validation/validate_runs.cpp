@@ -93,7 +93,9 @@ int validate_runs(const ValidationRequest& request) {
   text +=
       "errors: predicted over measured, minus one; mean, median and worst without their signs\n"
       "rank: Spearman's correlation of predicted and measured values (1: the same order)\n";
-  text += fmt::format("mean over {} families, each once: {}\n", families, percent(families > 0 ? mean / families : 0));
+  text +=
+      fmt::format("mean over {}, each once: {}\n", families == 1 ? "1 family" : fmt::format("{} families", families),
+                  percent(families > 0 ? mean / families : 0));
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
   report(request, "Measured training runs", text, sets);
