@@ -147,7 +147,7 @@ TEST_CASE("rooms of a folder include only those before them", "[layout]") {
   const std::map<std::string, std::vector<std::string>> rooms{
       {"strategies", {"collectives", "pipelines", "compression", "plan", "values", "step", "mechanisms", "failures"}},
       {"scenarios/src",
-       {"answer", "reading", "post_training", "collectives", "planning", "running", "traces", "pictures", "studies",
+       {"answer", "reading", "collectives", "post_training", "planning", "running", "traces", "pictures", "studies",
         "search", "sizing", "lessons"}},
   };
   for (const auto& [file, included] : own_includes())

@@ -47,15 +47,55 @@ double attention_flops(const TransformerConfig& c) {
   return 4 * heads * static_cast<double>(c.head_dim);
 }
 
+/// Returns the probabilities with which a token chooses each expert; see `Engine::expert_skew`. Their sum is the number of
+/// experts of a token, and none is above 1.
+std::vector<double> popularity_of(const ExpertsConfig& experts, double skew) {
+  std::vector<double> all;
+  double remaining = static_cast<double>(experts.per_token), weights = 0;
+  for (std::int64_t i = 1; i <= experts.count; ++i) {
+    all.push_back(std::pow(static_cast<double>(i), -skew));
+    weights += all.back();
+  }
+  for (double& share : all) {  // the most popular ones first, of which some may be certain
+    const double weight = share;
+    share = std::min(1.0, remaining * weight / weights);
+    remaining -= share;
+    weights -= weight;
+  }
+  return all;
+}
+
+bool is_feed_forward(std::string_view layer) {
+  return layer.find("expert") != std::string_view::npos || layer.starts_with("shared") || layer == "gate_up" ||
+         layer == "gate" || layer == "up" || layer == "down";
+}
+
+/// Returns true if a layer keeps bf16. Published nvfp4 weights of models with latent attention (DeepSeek-R1-0528-NVFP4-v2)
+/// narrow the feed-forward parts and the projection of attention's output.
+bool stays_wide(std::string_view layer, EngineFormat format, const TransformerConfig& config) {
+  return format == EngineFormat::nvfp4 && config.latent.key_value_rank > 0 && layer != "projection" &&
+         !is_feed_forward(layer);
+}
+
 /// Returns the bytes of all parameters. Linear layers of blocks have the format of the engine, all else has two bytes.
-Bytes weight_bytes(const Network& network, EngineFormat format) {
+Bytes weight_bytes(const Network& network, EngineFormat format, const TransformerConfig& config) {
   Bytes bytes;
   for (std::size_t i = 0; i < network.layers.size(); ++i)
     for (const ParameterTensor& tensor : network.layers[i].parameters) {
-      const bool is_in_block = tensor.in > 0 && i > 0 && i + 1 < network.layers.size();
+      const bool is_in_block = tensor.in > 0 && i > 0 && i + 1 < network.layers.size() &&
+                               (format != EngineFormat::mxfp4 || tensor.expert) &&
+                               !stays_wide(tensor.name.substr(0, tensor.name.rfind('.')), format, config);
       bytes += tensor.elements * element_size(is_in_block ? format : EngineFormat::bf16);
     }
   return bytes;
+}
+
+/// Returns the model as an engine of `tensor` GPUs has it: GPUs beyond the heads of keys and values keep copies of them.
+NetworkEntry with_copied_heads(NetworkEntry model, int tensor) {
+  if (TransformerConfig* c = std::get_if<TransformerConfig>(&model.shape))
+    if (c->num_key_value_heads > 0 && tensor > c->num_key_value_heads && tensor % c->num_key_value_heads == 0)
+      c->num_key_value_heads = tensor;
+  return model;
 }
 
 const TransformerConfig& config_of(const NetworkEntry& model) {
@@ -69,13 +109,14 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
 }  // namespace
 
 const std::vector<std::string>& engine_formats() {
-  static const std::vector<std::string> names{"bf16", "fp8", "nvfp4"};
+  static const std::vector<std::string> names{"bf16", "fp8", "nvfp4", "mxfp4", "fp8-block"};
   return names;
 }
 
 Bytes element_size(EngineFormat format) {
+  if (format == EngineFormat::mxfp4) return Fp8Products{true, Fp8Scaling::mxfp4, true}.element();
   if (format == EngineFormat::nvfp4) return Fp8Products{true, Fp8Scaling::nvfp4, true}.element();
-  return element_size(format == EngineFormat::fp8 ? Precision::fp8 : Precision::bf16);
+  return element_size(format == EngineFormat::bf16 ? Precision::bf16 : Precision::fp8);
 }
 
 Seconds GenerationCosts::prefill_beside(int /*batch*/, double tokens, double /*before*/) const {
@@ -85,14 +126,21 @@ Seconds GenerationCosts::prefill_beside(int /*batch*/, double tokens, double /*b
 DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
                          ExchangeTime all_reduce, ExchangeTime all_to_all)
     : model_(model),
+      engine_model_(with_copied_heads(model, layout.tensor)),
       config_(config_of(model_)),
       engine_(engine),
       gpu_(gpu),
+      experts_gpu_(gpu),
       layout_(layout),
       all_reduce_(std::move(all_reduce)),
       all_to_all_(std::move(all_to_all)) {
   const TemporaryShapes temporary;
-  weights_ = weight_bytes(network(1, 1), layout.weights);
+  if (layout.weights == EngineFormat::mxfp4)
+    experts_gpu_.memory_bandwidth =
+        gpu.memory_bandwidth * (element_size(expert_products()) / element_size(EngineFormat::mxfp4));
+  popularity_ =
+      popularity_of(config_.experts, config_.experts.correction_bias ? engine.balanced_skew : engine.expert_skew);
+  weights_ = weight_bytes(network(1, 1), layout.weights, config_);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   const Bytes taken = weights_ + engine.reserved_memory;
   room_ = engine.shares_free_memory ? layout.memory_share * (gpu.usable_memory() - taken)
@@ -112,7 +160,8 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
 Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const {
   TransformerOptions options;
   options.fused_projections = options.fused_gated_activation = options.fused_rotary = true;
-  options.fp8 = layout_.weights != EngineFormat::bf16;
+  options.fp8 = layout_.weights != EngineFormat::bf16 && layout_.weights != EngineFormat::mxfp4;
+  if (layout_.weights == EngineFormat::fp8_block) options.fp8_scaling = Fp8Scaling::block;
   if (layout_.weights == EngineFormat::nvfp4) {
     options.fp8_scaling = Fp8Scaling::mxfp4;  // casts need no maximum of the tensor, whose scale was calibrated before
     options.fp8_any_layout = true;
@@ -122,7 +171,37 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
     options.sharding.expert = layout_.expert;
     options.sharding.expert_tensor = 1;
   }
-  return make_network(model_, sequences, tokens, Precision::bf16, options);
+  return make_network(engine_model_, sequences, tokens, Precision::bf16, options);
+}
+
+Precision DecodeCosts::expert_products() const {
+  return gpu_.peak[static_cast<std::size_t>(Precision::fp4)].value > 0 ? Precision::fp8 : Precision::bf16;
+}
+
+/// Returns the time of a matrix product in a pass over `tokens` tokens of each GPU. A product of experts reads the weights
+/// of those that a token chooses.
+Seconds DecodeCosts::product_time(const KernelCall& call, double tokens) const {
+  const auto precision =
+      stays_wide(call.name, layout_.weights, config_) ? Precision::bf16 : static_cast<Precision>(call.work.precision);
+  const GemmShape shape = shape_of(call.work.kernel);
+  const EngineKernels& kernels = engine_.kernels_on(gpu_);
+  Seconds start;
+  if (precision == Precision::fp4 && !call.name.starts_with("experts.")) start = kernels.nvfp4_start;
+  if (precision == Precision::fp8 && layout_.weights == EngineFormat::fp8_block) start = kernels.block_start;
+  if (!call.name.starts_with("experts."))
+    return start +
+           kernel_time(
+               gpu_,
+               gemm(call.name, shape.m, shape.n, shape.k, precision, shape.count, shape.in_turn, shape.in_blocks).work);
+  double chosen = 0;
+  for (const double probability : popularity_) chosen += 1 - std::pow(1 - probability, tokens * layout_.expert);
+  const double count = std::max(1.0, chosen / layout_.expert);
+  if (layout_.weights == EngineFormat::fp8_block && call.name == "experts.down")
+    start += kernels.block_expert * (static_cast<double>(popularity_.size()) / layout_.expert);
+  return start + kernel_time(experts_gpu_, gemm(call.name, shape.m * shape.count / count, shape.n, shape.k,
+                                                layout_.weights == EngineFormat::mxfp4 ? expert_products() : precision,
+                                                count, shape.in_turn, shape.in_blocks)
+                                               .work);
 }
 
 DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const {
@@ -137,12 +216,17 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
       const Kernel kind = kind_of(call.work.kernel);
       const bool mixes = kind == Kernel::attention || kind == Kernel::scan;
       time.launches += call.work.launches;
-      if (!mixes)
+      if (kind == Kernel::gemm)
+        products += product_time(call, static_cast<double>(sequences * tokens));
+      else if (!mixes)
         products += kernel_time(gpu_, call.work);
       else if (!decodes)
         time.mixing += kernel_time(gpu_, call.work);
     }
     time.launches += static_cast<double>(layer.forward_exchanges.size());
+    // Norms over the heads of all GPUs share their sums of squares.
+    if (config_.head_norms == HeadNorms::all && layout_.tensor > 1 && i > 0 && i + 1 < pass.layers.size())
+      time.exchanges += all_reduce_(element_size(Precision::fp32) * static_cast<double>(2 * sequences * tokens));
     for (const Exchange& exchange : layer.forward_exchanges)
       if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
         time.exchanges += all_to_all_(exchange.bytes);
@@ -245,7 +329,7 @@ Bytes DecodeCosts::cache(double tokens) const {
 
 Bytes DecodeCosts::narrow_policy() const {
   const TemporaryShapes temporary;
-  return weight_bytes(make_network(model_, 1, 1, Precision::bf16), layout_.weights);
+  return weight_bytes(make_network(model_, 1, 1, Precision::bf16), layout_.weights, config_);
 }
 
 Bytes DecodeCosts::states() const { return scan_layers_ / layout_.expert * (recurrence_ + convolution_); }

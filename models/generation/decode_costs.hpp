@@ -11,9 +11,10 @@
 namespace trainyard {
 
 /// Number format of the weights of an engine's linear layers, or of its cache of keys and values. nvfp4: 4 bits, with an
-/// fp8 scale for 16 numbers.
-enum class EngineFormat : std::uint8_t { bf16, fp8, nvfp4 };
-/// Returns the names of the formats, in the order of the enumeration.
+/// fp8 scale for 16 numbers. mxfp4: only experts have 4 bits, with a scale for 32 numbers; their products are in bf16, or
+/// in fp8 on GPUs with units for fp4. fp8_block: fp8 with a scale for each block of 128 x 128 weights.
+enum class EngineFormat : std::uint8_t { bf16, fp8, nvfp4, mxfp4, fp8_block };
+/// Returns the names of the formats, in the order of the enumeration. The first three suit a cache.
 const std::vector<std::string>& engine_formats();
 /// Returns the size of a number in that format, with its share of a scale.
 Bytes element_size(EngineFormat);
@@ -97,6 +98,8 @@ class DecodeCosts : public GenerationCosts {
     double launches = 0;  ///< number of kernels and exchanges, with those of attention and scans
     Seconds kernels() const { return linear + head + mixing; }
   };
+  Precision expert_products() const;
+  Seconds product_time(const KernelCall&, double tokens) const;
   PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   const PassTime& decode_pass(int batch) const;
   const PassTime& prefill_pass(std::int64_t tokens) const;
@@ -105,10 +108,10 @@ class DecodeCosts : public GenerationCosts {
   Seconds attention_to_earlier(double tokens, double before) const;
   Network network(std::int64_t sequences, std::int64_t tokens) const;
 
-  NetworkEntry model_;
+  NetworkEntry model_, engine_model_;
   TransformerConfig config_;
   Engine engine_;
-  Gpu gpu_;
+  Gpu gpu_, experts_gpu_;  ///< `experts_gpu_`: its memory is faster by the ratio of a product's format to the weights'
   EngineLayout layout_;
   ExchangeTime all_reduce_, all_to_all_;
   Bytes weights_, policy_, room_;
@@ -116,6 +119,7 @@ class DecodeCosts : public GenerationCosts {
   double full_layers_ = 0;                  ///< layers whose attention reads all tokens
   double windowed_layers_ = 0;              ///< layers whose attention has a sliding window
   double scan_layers_ = 0;                  ///< state-space layers, and layers of linear attention
+  std::vector<double> popularity_;          ///< probability with which a token chooses each expert
   Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
   mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
   mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens

@@ -14,6 +14,9 @@ EngineKernels read_engine_kernels(Fields& fields) {
   kernels.all_reduce_start = fields.seconds("all_reduce_start");
   kernels.all_reduce_per_gpu = fields.seconds("all_reduce_per_gpu");
   kernels.all_reduce_link_share = fields.number("all_reduce_link_share", 1e-3, 1);
+  kernels.nvfp4_start = fields.seconds("nvfp4_start", Seconds{0});
+  kernels.block_start = fields.seconds("block_start", Seconds{0});
+  kernels.block_expert = fields.seconds("block_expert", Seconds{0});
   return kernels;
 }
 
@@ -29,6 +32,7 @@ Engine read_engine(const Node& entry) {
     engine.release = fields.text("release", "");
     engine.host_step = fields.seconds("host_step");
     engine.host_sequence = fields.seconds("host_sequence");
+    engine.host_request = fields.seconds("host_request", Seconds{0});
     engine.most_sequences = fields.integer_within<int>("most_sequences", 1, kMostSequences);
     engine.batch_multiple = fields.integer_within<int>("batch_multiple", 1, kMostSequences);
     engine.reserved_tokens = fields.integer_within<int>("reserved_tokens", 1, kMostSequences);
@@ -40,6 +44,8 @@ Engine read_engine(const Node& entry) {
     engine.memory_share = fields.number("memory_share", 1e-3, 1);
     engine.shares_free_memory = fields.boolean("shares_free_memory", false);
     engine.reserves_answers = fields.boolean("reserves_answers", false);
+    engine.expert_skew = fields.number("expert_skew", 0, 10, 0);
+    engine.balanced_skew = fields.number("balanced_skew", 0, 10, 0);
     engine.reserved_memory = fields.bytes("reserved_memory");
     engine.state_element = fields.bytes("state_element");
     std::vector<std::string> architectures;

@@ -18,6 +18,8 @@ struct EngineKernels {
   // All-reduce among the GPUs of one node: start + per_gpu · n + 2 (n−1)/n · bytes / (link_share · NVLink).
   Seconds all_reduce_start, all_reduce_per_gpu;
   double all_reduce_link_share = 0;
+  Seconds nvfp4_start, block_start;  ///< further time of a product in nvfp4 but for experts, and in fp8 by blocks
+  Seconds block_expert;              ///< further time of a layer of experts in fp8 by blocks for each expert of the GPU
 };
 
 /// An inference engine: an entry of models/catalog/engines.
@@ -26,6 +28,7 @@ struct Engine {
   std::string release;          ///< release to which the figures belong
   Seconds host_step;            ///< time of the host for each decode step, which nothing hides
   Seconds host_sequence;        ///< further host time for each running sequence
+  Seconds host_request;         ///< time of a request outside of the steps: its text's tokens, HTTP, processes
   int most_sequences = 0;       ///< most sequences that run at once
   int batch_multiple = 1;       ///< captured graphs have batches of 1, 2, 4 and of multiples of this number
   int reserved_tokens = 1;      ///< tokens of each running sequence for which room is kept in the cache
@@ -42,6 +45,9 @@ struct Engine {
   /// An answer is admitted when the cache has room for the longest one that it may become, so that none gives its cache
   /// up. Else room for the next `reserved_tokens` tokens is enough.
   bool reserves_answers = false;
+  /// Tokens choose experts of unequal popularity: that of the n-th most popular one falls as n to the power of minus this
+  /// number. 0: all experts are equally popular. `balanced_skew`: that of models whose training balances experts by a bias.
+  double expert_skew = 0, balanced_skew = 0;
   Bytes reserved_memory;  ///< activations, graphs and buffers besides weights and cache
   Bytes state_element;    ///< size of a number of the state of a state-space layer or of linear attention
   std::map<std::string, EngineKernels> kernels;  ///< indexed by architecture of the GPU

@@ -38,6 +38,43 @@ TEST_CASE("weights and cache have the bytes of their format, and embedding and h
   CHECK(nvfp4.prices->room() > fp8.prices->room());
 }
 
+TEST_CASE("mxfp4 narrows experts alone, and nvfp4 leaves the inputs of latent attention wide", "[post-training]") {
+  const Catalog catalog;
+  const auto weights_of = [&](const char* network, EngineFormat format) {
+    const Scenario s = loop_scenario({{"cluster.node", "dgx-b200"}});
+    return DecodeCosts(read_network_entry(catalog.resolve("network", Node::scalar_node(network))),
+                       s.post_training->engine, s.post_training->generators.node.gpu,
+                       EngineLayout{.weights = format, .memory_share = 0.9}, [](Bytes) { return Seconds{}; })
+        .weights()
+        .value;
+  };
+  const double experts = 36 * 128 * 3.0 * 2880 * 2880;  // of gpt-oss 120B
+  CHECK(weights_of("gpt-oss-120b", EngineFormat::bf16) - weights_of("gpt-oss-120b", EngineFormat::mxfp4) ==
+        Approx(experts * (2 - 0.53125)).epsilon(1e-3));
+  CHECK(weights_of("gpt-oss-120b", EngineFormat::fp8_block) == weights_of("gpt-oss-120b", EngineFormat::fp8));
+  // 4.3 of the 11.4 billion parameters of DeepSeek-V3's attention stay in 16 bits.
+  const double latent = weights_of("deepseek-v3", EngineFormat::nvfp4), all = 671e9 * 0.5625;
+  CHECK(latent - all == Approx(4.3e9 * (2 - 0.5625) + 2 * 129280 * 7168 * (2 - 0.5625)).epsilon(0.05));
+}
+
+TEST_CASE("a decode step reads the experts that its tokens choose", "[post-training]") {
+  const Catalog catalog;
+  const auto products = [&](const char* skew, int batch) {
+    const Scenario s =
+        loop_scenario({{"post_training.generation.engine", std::string("{base: vllm, expert_skew: ") + skew + "}"}});
+    return DecodeCosts(read_network_entry(catalog.resolve("network", Node::scalar_node("qwen3-30b-a3b"))),
+                       s.post_training->engine, s.post_training->generators.node.gpu, EngineLayout{.memory_share = 0.9},
+                       [](Bytes) { return Seconds{}; })
+        .decode(batch, 100)
+        .products.value;
+  };
+  CHECK(products("1", 16) < 0.9 * products("0", 16));
+  CHECK(products("0", 16) < products("0", 64));
+  // One token has as many experts, and a large batch has all of them, however popular they are.
+  CHECK(products("1", 1) == Approx(products("0", 1)).epsilon(1e-3));
+  CHECK(products("1", 4096) == Approx(products("0", 4096)).epsilon(0.02));
+}
+
 TEST_CASE("narrower weights decode faster on a GPU that has the units", "[post-training]") {
   double previous = 1e9;
   for (const char* format : {"bf16", "fp8", "nvfp4"}) {
@@ -78,6 +115,7 @@ TEST_CASE("a format that the GPU lacks is refused with those that it has, and nv
   check_loop_refused({{kPrecision, "nvfp4"}}, "has no nvfp4; expected fp8 or bf16");
   check_loop_refused({{kCache, "nvfp4"}}, "post_training.generation.cache: ");
   check_loop_refused({{kPrecision, "fp6"}}, "fp6");
+  check_loop_refused({{kCache, "mxfp4"}}, "mxfp4");
   CHECK_THAT(unmeasured_loop_parts(loop_scenario(on_b200("nvfp4", "fp8"))),
              Contains("engines in nvfp4, a narrow cache"));
 }

@@ -32,13 +32,26 @@ void check_refused(const Overrides& overrides, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("the first token comes with the first decode step, and the others follow", "[post-training]") {
+TEST_CASE("the first token comes with the pass of its prompt, and the others follow", "[post-training]") {
   const PlainCosts costs;
   const EngineRun one = run_engine(costs, {{0, 11}}, kLimits);
   const AnswerTimes times = answer_times({&one});
-  CHECK(times.first_token.value == Approx(100e-6 + 1.1e-3));
+  CHECK(times.first_token.value == Approx(100e-6));
   CHECK(times.late_first_token.value == Approx(times.first_token.value));
+  CHECK(times.median_first_token.value == Approx(times.first_token.value));
   CHECK(times.token.value == Approx(1.1e-3));
+  EngineLimits server = kLimits;
+  server.request = Seconds{0.03};
+  const EngineRun served = run_engine(costs, {{0, 11}}, server);
+  CHECK(answer_times({&served}).first_token.value == Approx(0.03 + 100e-6));
+  CHECK(answer_times({&served}).token.value == Approx(1.1e-3));
+  // Of two passes of 200 tokens, the first one gives the tokens of two prompts, and the second one that of the third.
+  EngineLimits passes = kLimits;
+  passes.pass_tokens = 200;
+  const EngineRun three = run_engine(costs, {{0, 11}, {1, 11}, {2, 11}}, passes);
+  CHECK(three.first_tokens[0].value == Approx(200e-6));
+  CHECK(three.first_tokens[1].value == Approx(200e-6));
+  CHECK(three.first_tokens[2].value == Approx(300e-6));
   const EngineRun single = run_engine(costs, {{0, 1}}, kLimits);
   CHECK(answer_times({&single}).token.value == 0);
   CHECK(answer_times({&one}, one.time).first_token.value == 0);  // no answer ends later
@@ -124,15 +137,15 @@ TEST_CASE("throughputs of TensorRT-LLM that nothing was fitted to are as far off
   CHECK(errors.points.size() == 33);
   CHECK(holds(trtllm.figures[0].limits, errors));
   // The figures of the manual (post-training.md).
-  CHECK(errors.mean_abs == Approx(0.109).margin(0.0006));
-  CHECK(errors.signed_mean == Approx(0.007).margin(0.0006));
-  CHECK(errors.worst_abs == Approx(0.45).margin(0.006));
+  CHECK(errors.mean_abs == Approx(0.117).margin(0.0006));
+  CHECK(errors.signed_mean == Approx(0.019).margin(0.0006));
+  CHECK(errors.worst_abs == Approx(0.49).margin(0.006));
   CHECK(errors.rank_correlation == Approx(0.98).margin(0.006));
   double h100 = 0, others = 0;
   for (const MeasuredPoint& point : errors.points)
     (point.id.find("235b-a22b-h100") == std::string::npos ? others : h100) += std::abs(point.error());
-  CHECK(h100 / 3 == Approx(0.36).margin(0.006));
-  CHECK(others / 30 == Approx(0.084).margin(0.0006));
+  CHECK(h100 / 3 == Approx(0.39).margin(0.006));
+  CHECK(others / 30 == Approx(0.090).margin(0.0006));
 }
 
 TEST_CASE("impossible engines without a loop are refused with their place", "[post-training]") {

@@ -119,7 +119,7 @@ TEST_CASE("sequences of a hybrid fill an engine by their states and tokens", "[p
   costs.bytes = Bytes{100 + 2 * (500 + 32)};
   const EngineRun run = run_engine(costs, answers, kLimits);
   CHECK(run.cache_peak.value == 100 + 2 * (500 + 32));
-  CHECK(run.steps == 64);
+  CHECK(run.steps == 62);
   CHECK(run.preemptions == 0);
 }
 

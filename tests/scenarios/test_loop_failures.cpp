@@ -163,8 +163,8 @@ TEST_CASE("random failures of both pools sum to the whole", "[post-training][fai
 TEST_CASE("tokens in flight grow with the square of the length", "[post-training][failures]") {
   const PlainCosts costs;
   const EngineRun run = run_engine(costs, std::vector<PlannedAnswer>(50, {0, 200}), kLimits);
-  const double decoding = 200 * (1e-3 + 50e-4);
-  CHECK(run.token_seconds == Approx(50 * 200 / 2.0 * decoding).epsilon(1e-12));
+  const double decoding = 199 * (1e-3 + 50e-4);  // from one token to 200
+  CHECK(run.token_seconds == Approx(50 * 201 / 2.0 * decoding).epsilon(1e-12));
 }
 
 TEST_CASE("a search counts the failures of each placement in its samples per second", "[post-training][failures]") {

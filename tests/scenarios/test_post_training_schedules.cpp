@@ -173,7 +173,7 @@ TEST_CASE("an answer waits for its calls, and calls wait for sandboxes", "[post-
   limits.call_tokens = 50;
   const std::vector<Seconds> calls(4, Seconds{2});
   const EngineRun run = run_engine(costs, {{0, 500, calls}}, limits);
-  CHECK(run.time.value == Approx(100e-6 + 500 * 1.1e-3 + 4 * (2 + 50e-6)).epsilon(1e-12));
+  CHECK(run.time.value == Approx(100e-6 + 495 * 1.1e-3 + 4 * (2 + 50e-6)).epsilon(1e-12));
   CHECK(run.call_wait.value == Approx(8));
   CHECK(run.cache_peak.value == 100 + 500 + 4 * 50);
   CHECK(run.tokens == 500);
@@ -181,9 +181,9 @@ TEST_CASE("an answer waits for its calls, and calls wait for sandboxes", "[post-
   limits.call_tokens = 0;
   limits.sandboxes = 1;
   const std::vector<PlannedAnswer> two(2, {0, 200, {Seconds{10}}});
-  CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 100 * 1.2e-3 + 20 + 100 * 1.1e-3));
+  CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 99 * 1.2e-3 + 20 + 100 * 1.1e-3));
   limits.sandboxes = 2;
-  CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 100 * 1.2e-3 + 10 + 100 * 1.2e-3));
+  CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 99 * 1.2e-3 + 10 + 100 * 1.2e-3));
   // An answer of one token makes no call.
   CHECK(run_engine(costs, {{0, 1, calls}}, limits).call_wait.value == 0);
 }

@@ -76,7 +76,8 @@ TEST_CASE("validate horovod prints its four predictions, and writes their errors
   shell.check_refused(
       "validate seeds",
       "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, memory, "
-      "plans, mlperf, published, dataparallel, horovod, post-training, packets, engines, training-2026, mlperf-v6, "
+      "plans, mlperf, published, dataparallel, horovod, post-training, serving, packets, engines, training-2026, "
+      "mlperf-v6, "
       "outside-the-fit, schedules");
   // The help and the error name every folder with measured runs.
   const std::string help = shell.trainyard("validate --help").out, error = shell.trainyard("validate seeds").err;

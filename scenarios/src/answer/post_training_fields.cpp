@@ -34,7 +34,8 @@ JsonFields<AnswerTimes> answer_time_fields() {
   using T = AnswerTimes;
   return JsonFields<T>()
       .value("first_token", "s", &T::first_token,
-             "mean time from the arrival of a prompt to the end of the decode step with the first token of its answer")
+             "mean time from the arrival of a prompt to the first token of its answer")
+      .value("first_token_p50", "s", &T::median_first_token, "median of that time")
       .value("first_token_p99", "s", &T::late_first_token, "time within which 99 of 100 first tokens come")
       .value("token", "s", &T::token, "mean time between the tokens of an answer after the first");
 }
@@ -93,7 +94,11 @@ JsonFields<PostTrainingResult> post_training_fields() {
           "controller_s", "s", &P::controller,
           "part of log_probabilities_s and training_s in which padded samples go through the controller of the stack")
       .value("weights_s", "s", &P::weights, "time to transfer the new weights to the engines")
+      .value("weights_network_s", "s", &P::weights_network,
+             "least time of that transfer on the links of the machine; the library's own rate counts if it is slower")
       .value("reload_s", "s", &P::reload, "time to move weights and optimizer states out and back, if colocated")
+      .value("reload_copies_s", "s", &P::reload_copies,
+             "part of reload_s in which parameters and optimizer states leave the GPUs and come back")
       .value("loop_s", "s", &P::loop, "time besides these parts: rewards, preparation of data, workers")
       .value("hidden_s", "s", &P::hidden,
              "time of the shorter half that the longer one hides; asynchronous: of generation")

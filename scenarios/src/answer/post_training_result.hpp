@@ -14,7 +14,8 @@ namespace trainyard {
 
 /// Times of answers as those who wait for them see them.
 struct AnswerTimes {
-  Seconds first_token;       ///< mean time from the arrival of a prompt to the first token of its answer
+  Seconds first_token;  ///< mean time from the arrival of a prompt to the first token of its answer
+  Seconds median_first_token;
   Seconds late_first_token;  ///< 99 of 100 first tokens come within this time
   Seconds token;             ///< mean time between the tokens of an answer after the first
 };
@@ -25,8 +26,11 @@ struct AnswerTimes {
 struct PostTrainingResult {
   Seconds step_time;
   Seconds generation, log_probabilities, training, weights, reload, loop, hidden;
-  Seconds waiting;     ///< time of a step in which training waits for answers, receives them, or waits for engines
-  Seconds controller;  ///< part of `log_probabilities` and `training` in which samples go through the controller
+  Seconds weights_network;  ///< least time of the transfer of weights on the links, which `weights` does not fall below
+  Seconds reload_copies;    ///< part of `reload` in which states move between the GPUs and their host
+  Bytes moved_states;       ///< parameters and optimizer states of a GPU that leave it for the generation
+  Seconds waiting;          ///< time of a step in which training waits for answers, receives them, or waits for engines
+  Seconds controller;       ///< part of `log_probabilities` and `training` in which samples go through the controller
   std::string algorithm;
   Seconds critic;          ///< time of the model of values; on its own GPUs it goes on beside the policy's
   Seconds hidden_critic;   ///< part of it that the policy's time hides

@@ -10,7 +10,9 @@ EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limit
       limits_(limits),
       prompt_cache_(costs.cache(limits.prompt_tokens)),
       states_(costs.states()),
-      free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
+      free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {
+  run_.request = limits.request;
+}
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
   Sequence sequence;
@@ -72,17 +74,44 @@ void EngineClock::leave(std::size_t prompt) {
   if (--prompts_.at(prompt) == 0) prompts_.erase(prompt);
 }
 
-void EngineClock::spend_prefill(double tokens) {
-  if (tokens == 0) return;
-  const Seconds time = costs_.prefill(tokens);
-  run_.prefill += time;
-  run_.time += time;
+/// Gives a sequence the token that comes at `time` with the last of its keys and values.
+void EngineClock::take_token(Sequence& s, Seconds time) {
+  if (to_next_call(s) < 2) return;
+  if (s.generated == 0) run_.first_tokens[s.index] = time;
+  s.generated += 1;
+  s.remaining -= 1;
+  run_.tokens += 1;
+  run_.prefill_tokens += 1;
+  in_flight_ += 1;
 }
 
-/// Lets a sequence run as soon as chunks have computed `tokens` tokens; without chunks it runs.
+/// Computes the waiting tokens of all sequences that start, in passes of their own.
+void EngineClock::spend_prefill() {
+  double all = 0;
+  for (const Sequence& s : running_) all += s.pending;
+  const Seconds begin = run_.time;
+  double computed = 0, end_of_pass = 0;
+  Seconds end = begin;
+  for (Sequence& s : running_) {
+    if (!std::exchange(s.starts, false) || all == 0) continue;
+    computed += std::exchange(s.pending, 0);
+    if (computed > end_of_pass) {
+      end_of_pass = limits_.pass_tokens > 0
+                        ? std::min(all, std::ceil(computed / limits_.pass_tokens) * limits_.pass_tokens)
+                        : all;
+      end = begin + costs_.prefill(end_of_pass);
+    }
+    take_token(s, end);
+  }
+  run_.prefill += end - begin;
+  run_.time = end;
+}
+
+/// Lets a sequence run as soon as `tokens` tokens are computed.
 void EngineClock::start(Sequence s, double tokens) {
   s.pending = tokens;
   s.computed = 0;
+  s.starts = true;
   if (limits_.chunk > 0)
     prefilling_.push_back(s);
   else
@@ -99,7 +128,6 @@ void EngineClock::run_computed() {
 
 /// Lets sequences run again whose calls have ended.
 void EngineClock::take_back() {
-  double tokens = 0;
   for (std::size_t i = 0; i < away_.size();) {
     Sequence s = away_[i];
     if (s.back > run_.time) {
@@ -109,7 +137,6 @@ void EngineClock::take_back() {
     away_.erase(away_.begin() + static_cast<std::ptrdiff_t>(i));
     s.added += limits_.call_tokens;
     if (s.has_cache) {
-      tokens += limits_.call_tokens;
       if (limits_.call_tokens > 0)
         start(s, limits_.call_tokens);
       else
@@ -119,13 +146,12 @@ void EngineClock::take_back() {
       waiting_.push_front(s);
     }
   }
-  if (limits_.chunk == 0) spend_prefill(tokens);
+  if (limits_.chunk == 0) spend_prefill();
 }
 
 void EngineClock::admit() {
   if (waiting_.empty() || admitted() >= static_cast<std::size_t>(limits_.most_sequences)) return;
   Bytes cache = cache_of_admitted();
-  double tokens = 0;
   while (!waiting_.empty() && admitted() < static_cast<std::size_t>(limits_.most_sequences)) {
     const Sequence& next = waiting_.front();
     const std::size_t prompt = answers_[next.index].prompt;
@@ -137,13 +163,12 @@ void EngineClock::admit() {
     }
     cache = grown;
     const double uncomputed = next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
-    tokens += uncomputed;
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
     start(next, uncomputed);
     waiting_.pop_front();
   }
-  if (limits_.chunk == 0) spend_prefill(tokens);
+  if (limits_.chunk == 0) spend_prefill();
 }
 
 /// Returns the number of decode steps until the next end or call, at most `reserved_tokens`; 1 beside a chunk.
@@ -232,11 +257,14 @@ void EngineClock::plan_chunk() {
 
 /// Takes the tokens that a chunk has computed off the sequences that wait for them.
 void EngineClock::compute_chunk(double tokens) {
+  if (tokens == 0) return;
   for (Sequence& s : prefilling_) {
     const double part = std::min(s.pending, tokens);
     s.pending -= part;
     s.computed += part;
     tokens -= part;
+    if (s.pending > 0) break;
+    take_token(s, run_.time);
   }
 }
 
@@ -270,7 +298,6 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.cache_peak = std::max(run_.cache_peak, part.counted_steps == part.steps ? part.cache : cache_after(part.steps));
   run_.prefill += part.prefill;
   run_.time += part.prefill;
-  compute_chunk(part.prompt_tokens);
   const Seconds first_token = run_.time + part.step.sum();
   run_.token_seconds += (in_flight_ + batch * part.steps / 2) * (part.steps * part.step.sum().value);
   run_.decode.products += part.steps * part.step.products;
@@ -281,6 +308,7 @@ std::vector<std::size_t> EngineClock::advance() {
   run_.steps += part.steps;
   run_.tokens += part.steps * batch;
   in_flight_ += part.steps * batch;
+  compute_chunk(part.prompt_tokens);
   std::size_t still = 0;  // sequences that go on, which move to the front
   for (Sequence& s : running_) {
     if (s.generated == 0) run_.first_tokens[s.index] = first_token;
@@ -328,7 +356,7 @@ AnswerTimes answer_times(const std::vector<const EngineRun*>& runs, Seconds from
   for (const EngineRun* run : runs)
     for (std::size_t i = 0; i < run->ends.size(); ++i) {
       if (run->ends[i] <= from) continue;
-      firsts.push_back(run->first_tokens[i] - run->arrivals[i]);
+      firsts.push_back(run->first_tokens[i] - run->arrivals[i] + run->request);
       times.first_token += firsts.back();
       if (run->answer_tokens[i] < 2) continue;
       times.token += (run->ends[i] - run->first_tokens[i]) / (run->answer_tokens[i] - 1);
@@ -337,9 +365,13 @@ AnswerTimes answer_times(const std::vector<const EngineRun*>& runs, Seconds from
   if (firsts.empty()) return times;
   times.first_token = times.first_token / static_cast<double>(firsts.size());
   if (longer_answers > 0) times.token = times.token / longer_answers;
-  const auto late = static_cast<std::ptrdiff_t>((firsts.size() * 99 + 99) / 100 - 1);
-  std::nth_element(firsts.begin(), firsts.begin() + late, firsts.end());
-  times.late_first_token = firsts[static_cast<std::size_t>(late)];
+  const auto of_hundred = [&firsts](std::size_t percent) {
+    const auto place = static_cast<std::ptrdiff_t>((firsts.size() * percent + 99) / 100 - 1);
+    std::nth_element(firsts.begin(), firsts.begin() + place, firsts.end());
+    return firsts[static_cast<std::size_t>(place)];
+  };
+  times.median_first_token = of_hundred(50);
+  times.late_first_token = of_hundred(99);
   return times;
 }
 

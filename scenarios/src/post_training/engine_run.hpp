@@ -29,6 +29,8 @@ struct EngineLimits {
   int sandboxes = 0;        ///< most calls at once; 0: no limit
   /// Tokens of a step that decoding and chunks of prompts share. 0: prompts have passes of their own.
   double chunk = 0;
+  double pass_tokens = 0;  ///< most tokens of one of those passes; 0: no limit
+  Seconds request = {};    ///< time of a request outside of the engine: see `Engine::host_request`
   /// Tokens of prompt, results and answer for which the cache must have room before an answer is admitted. 0: room for
   /// its next `reserved_tokens` tokens is enough.
   double whole_answer = 0;
@@ -42,10 +44,12 @@ struct EngineRun {
   DecodeTime decode;            ///< parts of the decode steps
   std::vector<Seconds> starts;  ///< first admission of each answer, in the order given
   std::vector<Seconds> ends;    ///< end of each answer, in the order given
-  /// Time at which each answer was added, and the end of the decode step that has its first token; in the order given.
+  /// Time at which each answer was added, and at which its first token came; in the order given.
   std::vector<Seconds> arrivals, first_tokens;
   std::vector<double> answer_tokens;  ///< in the order given
+  Seconds request;                    ///< time that each answer takes outside of the engine
   double tokens = 0;                  ///< generated tokens
+  double prefill_tokens = 0;          ///< those of them that passes over prompts gave
   double steps = 0;                   ///< decode steps
   double token_seconds = 0;           ///< tokens of unfinished answers, summed over the time of decode steps, s
   std::int64_t preemptions = 0;
@@ -61,6 +65,9 @@ struct EngineRun {
 /// up to `reserved_tokens` decode steps, at the mean context of the running sequences; a part ends with the next answer
 /// or call. A sequence that waits for a call keeps its keys and values as long as the running ones have room. The
 /// longest answer must fit alone.
+///
+/// The pass that computes the last of a sequence's keys and values also gives its next token (and those of sequences that
+/// wait for the same prompt), unless that is the last one before a call or the end: a decode step gives that one.
 ///
 /// Prompts (and results of calls, and sequences that gave up their keys and values) are computed in passes of their own,
 /// for which decoding waits. With `EngineLimits::chunk`, steps have chunks of them beside one token of each running
@@ -99,7 +106,8 @@ class EngineClock {
     std::size_t calls = 0;                           // calls until now
     Seconds back;                                    // end of the call that it waits for
     bool has_cache = true;                           // while it waits for a call
-    double pending = 0, computed = 0;  // tokens that chunks have to compute before it runs, and those computed
+    double pending = 0, computed = 0;  // tokens to compute before it runs, and those that chunks have computed
+    bool starts = false;               // it was admitted, and the pass of its prompt was not spent yet
   };
   /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`. With tokens of prompts, it is
   /// one step, whose decoding is empty if no sequence runs.
@@ -139,7 +147,8 @@ class EngineClock {
   Bytes cache_of_admitted() const;
   Bytes cache_after(double ahead) const;
   void leave(std::size_t prompt);
-  void spend_prefill(double tokens);
+  void take_token(Sequence&, Seconds time);
+  void spend_prefill();
   void start(Sequence, double tokens);
   void run_computed();
   void plan_chunk();

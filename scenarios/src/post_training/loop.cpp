@@ -7,6 +7,7 @@
 #include "models/generation/speculation.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
 #include "scenarios/src/post_training/engine_costs.hpp"
+#include "scenarios/src/post_training/weight_transfer.hpp"
 
 namespace trainyard {
 namespace {
@@ -29,6 +30,8 @@ EngineLimits engine_limits(const PostTrainingChoice& choice) {
           choice.tools.tokens,
           choice.tools.sandboxes / choice.engines(),
           static_cast<double>(choice.engine.chunked_prefill) * choice.layout.expert,
+          static_cast<double>(choice.engine.most_prefill_tokens) * choice.layout.expert,
+          choice.section_key == "generation" ? choice.engine.host_request : Seconds{},  // loops have no servers
           choice.engine.reserves_answers ? choice.most_tokens_read() + static_cast<double>(choice.lengths.most) : 0};
 }
 
@@ -84,7 +87,7 @@ void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
              run.decode.exchanges / count, run.decode.host / count,     run.call_wait / count};
   r.engine_limit = largest_part(r.parts);
   r.token_time = run.decode.sum() / run.steps;
-  r.sequences = run.tokens / run.steps;
+  r.sequences = (run.tokens - run.prefill_tokens) / run.steps;
 }
 
 /// Fills the answers that the step trains on: those to prompts that have ended at `end`. `ends`: end of each prompt.
@@ -231,25 +234,12 @@ void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
 
 }  // namespace
 
-namespace {
-
-/// Returns the least time in which the policy reaches a node through its adapters. Each GPU receives all tensors, and a
-/// node receives them once: all of them from GPUs that only train, or those that colocated training keeps on other
-/// nodes.
-Seconds least_network_time(const PostTrainingChoice& choice, const PostTrainingResult& r) {
-  const NodeType& node = choice.generators.node;
-  if (node.hcas == 0) return {};
-  const int holding_nodes = (r.policy_ranks + node.gpus - 1) / node.gpus;
-  const double remote = choice.has_own_nodes ? 1 : 1 - 1.0 / holding_nodes;
-  return remote * r.sent / (node.hcas * hca_wire(choice.generators, 0).rate);
-}
-
-}  // namespace
-
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
-  r.weights = choice.transfer.time(r.sent, r.generation_gpus, least_network_time(choice, r));
-  r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
+  r.weights_network = simulated_transfer(choice, r);
+  r.weights = choice.transfer.time(r.sent, r.generation_gpus, r.weights_network);
+  r.reload_copies = choice.has_own_nodes ? Seconds{} : host_copies(choice.generators.node, r.moved_states);
+  r.reload = choice.has_own_nodes ? Seconds{} : choice.stack.reload + r.reload_copies;
   r.loop = choice.stack.loop;
   const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;
   if (choice.asynchrony) {
@@ -282,6 +272,7 @@ Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& 
   step.log_probabilities = r.log_probabilities;
   step.training_gpus = r.training_gpus;
   step.policy_ranks = r.policy_ranks;
+  step.moved_states = r.moved_states;
   generate_answers(fewer, model, step);
   close_loop(fewer, model, step);
   return step.step_time;

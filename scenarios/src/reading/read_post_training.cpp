@@ -33,17 +33,19 @@ void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& cat
     fields.refuse("expert_parallel", fmt::format("{} GPUs share experts, and {} split the other layers: both at once "
                                                  "are not modelled; expected tensor_parallel: 1",
                                                  choice.layout.expert, choice.layout.tensor));
-  const auto format = [&fields](Key key) {
-    const std::vector<std::string>& names = engine_formats();
+  const auto format = [&fields](Key key, std::size_t formats) {
+    const std::vector<std::string> names(engine_formats().begin(), engine_formats().begin() + formats);
     const std::string name = fields.choice(key, names, "bf16");
     return static_cast<EngineFormat>(std::ranges::find(names, name) - names.begin());
   };
   choice.layout.weights =
       format({"precision",
               "Number format of the weights and products of linear layers in the engines; nvfp4 has 4 bits and an fp8 "
-              "scale for 16 numbers."});
+              "scale for 16 numbers, mxfp4 has 4 bits in experts and bf16 elsewhere, and fp8-block has a scale for "
+              "each block of 128 x 128 weights."},
+             engine_formats().size());
   choice.precision_place = fields.place_of("precision");
-  choice.layout.cache = format({"cache", "Number format of the cache of keys and values."});
+  choice.layout.cache = format({"cache", "Number format of the cache of keys and values."}, 3);
   choice.cache_place = fields.place_of("cache");
   choice.layout.memory_share = fields.number({"memory_share",
                                               "Share of each GPU's memory that an engine takes, for example 0.6; "
@@ -360,7 +362,8 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   const Gpu& gpu = training.node.gpu;
   const auto lacks = [&gpu](EngineFormat format) {
     const Precision units = format == EngineFormat::nvfp4 ? Precision::fp4 : Precision::fp8;
-    return format != EngineFormat::bf16 && gpu.peak[static_cast<std::size_t>(units)].value == 0;
+    return format != EngineFormat::bf16 && format != EngineFormat::mxfp4 &&
+           gpu.peak[static_cast<std::size_t>(units)].value == 0;
   };
   const bool has_fp8 = !lacks(EngineFormat::fp8);
   if (lacks(choice.layout.weights))

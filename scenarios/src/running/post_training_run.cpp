@@ -195,6 +195,7 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   r.policy_ranks = s.ranks() / s.plan.mesh.data;
   if (s.plan.zero == ZeroStage::parameters)
     r.policy_ranks *= s.plan.zero_group > 0 ? s.plan.zero_group : s.plan.mesh.data;
+  if (!choice.has_own_nodes) r.moved_states = training.memory.parameters + training.memory.optimizer;
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
   const RankLoads loads = rank_loads(choice, s.network, s.plan.mesh.data);
   const int sharing_ranks = s.ranks() / s.plan.mesh.data;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
@@ -78,7 +80,53 @@ std::string other_points_table(const std::vector<JudgedSet>& sets) {
   return table.text() + "times in s, throughput in tokens a second and GPU; nothing is fitted to these\n\n";
 }
 
+/// The points of a set by the group of their run: the part of its id before a slash, if it has one.
+std::vector<std::pair<std::string, std::vector<MeasuredPoint>>> grouped_points(const ErrorSet& all) {
+  std::vector<std::pair<std::string, std::vector<MeasuredPoint>>> groups;
+  for (const MeasuredPoint& point : all.points) {
+    if (point.id.find('/') == std::string::npos) continue;
+    const std::string group = point.id.substr(0, point.id.find('/'));
+    const auto found = std::ranges::find(groups, group, [](const auto& entry) { return entry.first; });
+    if (found == groups.end())
+      groups.push_back({group, {point}});
+    else
+      found->second.push_back(point);
+  }
+  return groups;
+}
+
 }  // namespace
+
+int validate_serving(const ValidationRequest& request) {
+  const std::vector<FamilyPrediction> families = predict_families(measured_families({"serving"}));
+  std::vector<JudgedSet> sets;
+  std::string text =
+      fmt::format("times of tokens of inference engines ({}) against the simulator\n", families[0].source);
+  TextTable points{"figure", "run", ">predicted", ">measured", ">error"};
+  for (const FamilyPrediction& family : families)
+    for (std::size_t i = 0; i < family.figures.size(); ++i) {
+      const std::optional<ErrorSet> all = family.figure(i);
+      if (!all) continue;
+      sets.push_back(judge_set(*all, family.figures[i].limits));
+      for (auto& [group, of_group] : grouped_points(*all)) {
+        JudgedSet& set = sets.emplace_back(judge_set(error_set(family.figures[i].name + ": " + group, of_group), {}));
+        set.part = true;
+        set.judges = false;
+      }
+      const double scale = family.figures[i].name.starts_with("time") ? 1e3 : 1;
+      for (const MeasuredPoint& p : all->points)
+        points.rows.push_back({family.figures[i].name, p.id, fmt::format("{:.2f}", p.predicted * scale),
+                               fmt::format("{:.2f}", p.measured * scale), signed_percent(p.error())});
+    }
+  if (request.points) text += points.text() + "times in ms, throughput in tokens a second and GPU\n\n";
+  text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
+  for (const FamilyPrediction& family : families) {
+    text += family.filled_note();
+    if (family.refused_runs() > 0)
+      text += fmt::format("{}: {} runs are not predicted\n", family.name, family.refused_runs());
+  }
+  return report(request, "Times of tokens of inference engines", text, sets);
+}
 
 int validate_post_training(const ValidationRequest& request) {
   const PostTrainingErrors errors = post_training_errors();

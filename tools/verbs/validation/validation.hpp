@@ -49,6 +49,7 @@ int validate_collectives(const ValidationRequest&);    ///< the NCCL model again
 int validate_kernels(const ValidationRequest&);        ///< matrix products and attention
 int validate_packets(const ValidationRequest&);        ///< the default transport against TCP packets; no measurements
 int validate_engines(const ValidationRequest&);        ///< the default transport against SimGrid's own; no measurements
+int validate_serving(const ValidationRequest&);        ///< times of tokens of inference engines
 int validate_post_training(const ValidationRequest&);  ///< steps of post-training loops, and transfers of weights
 int show_knobs(const ValidationRequest&);              ///< shows the fitted constants, and the data of their fits
 

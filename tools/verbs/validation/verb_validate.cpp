@@ -22,6 +22,7 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"dataparallel", validate_data_parallel},
     {"horovod", validate_horovod},
     {"post-training", validate_post_training},
+    {"serving", validate_serving},
     {"packets", validate_packets},
     {"engines", validate_engines}};
 
@@ -38,7 +39,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "validate",
       "Compares the simulator with measurements. Sets: collectives, kernels, training, training-2026, coverage, "
       "anchors, "
-      "memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, published, dataparallel, horovod, post-training. "
+      "memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, published, dataparallel, horovod, post-training, "
+      "serving. "
       "Compares it also with TCP packet by packet (packets) and with SimGrid's own communications (engines).",
       "validate training --points --json -");
   ValidationRequest request;
@@ -56,7 +58,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "to), schedules (pipeline schedules on one node), published (the rates of famous runs in their papers), "
       "dataparallel (scaling of CNNs over GPUs), horovod (a "
       "measured study on two T4), post-training (steps of reinforcement learning with NeMo-RL, and transfers of "
-      "weights; with --points the parts of each step), packets (the default transport against TCP packet by packet: "
+      "weights; with --points the parts of each step), serving (times of tokens of inference engines), packets (the "
+      "default transport against TCP packet by packet: "
       "incast, slow start, round-trip times; takes half a minute), engines (the default transport against SimGrid's "
       "own communications, on every shipped scenario that these can run), or a table of measured runs of your own "
       "(FILE.yaml)");

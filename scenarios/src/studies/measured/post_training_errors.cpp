@@ -203,7 +203,9 @@ std::string unmeasured_loop_parts(const Scenario& s) {
   add(choice.reward.has_value(), "a model of rewards");
   add(choice.speculation.tokens > 0, "speculation");
   add(choice.layout.expert > 1, "engines that spread experts");
-  add(choice.layout.weights == EngineFormat::nvfp4, "engines in nvfp4");
+  const EngineFormat weights = choice.layout.weights;
+  add(weights != EngineFormat::bf16 && weights != EngineFormat::fp8,
+      "engines in " + engine_formats()[static_cast<std::size_t>(weights)]);
   add(choice.layout.cache != EngineFormat::bf16, "a narrow cache");
   const std::string& gpu = choice.generators.node.gpu.name;
   add(!gpu.starts_with("h100"), gpu);
@@ -224,7 +226,7 @@ double LoopConstants::step_time(const LoopRun& run) const {
   const double training_half = r.training.value + r.log_probabilities.value + loop,
                weights = r.sent.value / (run.has_own_nodes ? apart_rate : colocated_rate);
   return (run.one_step_off ? std::max(r.generation.value, training_half) : r.generation.value + training_half) +
-         weights + (run.has_own_nodes ? 0 : reload);
+         weights + (run.has_own_nodes ? 0 : reload + r.reload_copies.value);
 }
 
 LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {

@@ -1,0 +1,57 @@
+#include "scenarios/src/post_training/weight_transfer.hpp"
+
+#include <algorithm>
+
+#include "scenarios/src/collectives/collective_run.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Number of buckets that a chain of nodes passes on one after another.
+constexpr double kBuckets = 64;
+
+/// Simulates a collective of `size` bytes in all groups at once.
+Seconds collective_time(const ClusterSpec& cluster, Operation operation, const char* algorithm, Bytes size,
+                        const std::vector<std::vector<Actor>>& groups) {
+  CollectiveRunOptions options;
+  options.operation = operation;
+  options.algorithm = algorithm;
+  options.ranks = static_cast<int>(groups.front().size());
+  options.groups = groups;
+  options.options.size = size;
+  options.options.settings.fidelity = operation == Operation::broadcast ? Fidelity::messages : Fidelity::flows;
+  options.options.settings.chunk = size / kBuckets;
+  return options.ranks > 1 ? Seconds{run_collective(cluster, options).time} : Seconds{};
+}
+
+/// Simulates a collective of all `nodes` first nodes. Each GPU takes an equal share of `size` bytes, and exchanges it with
+/// the GPUs in its place on the other nodes.
+Seconds time_between_nodes(ClusterSpec cluster, int nodes, Operation operation, const char* algorithm, Bytes size) {
+  if (nodes < 2 || cluster.node.hcas == 0) return {};
+  cluster.nodes = nodes;
+  const int gpus = cluster.node.gpus;
+  std::vector<std::vector<Actor>> groups(static_cast<std::size_t>(gpus));
+  for (int node = 0; node < nodes; ++node)
+    for (int gpu = 0; gpu < gpus; ++gpu) groups[static_cast<std::size_t>(gpu)].push_back(node * gpus + gpu);
+  return collective_time(cluster, operation, algorithm, size / gpus, groups);
+}
+
+}  // namespace
+
+Seconds simulated_transfer(const PostTrainingChoice& choice, const PostTrainingResult& r) {
+  ClusterSpec cluster = choice.generators;
+  const int gpus = cluster.node.gpus, holding_nodes = (r.policy_ranks + gpus - 1) / gpus;
+  Seconds longest = time_between_nodes(cluster, holding_nodes, Operation::all_gather, "ring", r.sent);
+  if (choice.has_own_nodes)
+    longest = std::max(longest, time_between_nodes(cluster, cluster.nodes + 1, Operation::broadcast, "chain", r.sent));
+  cluster.nodes = 1;
+  std::vector<Actor> node;
+  for (int gpu = 0; gpu < gpus; ++gpu) node.push_back(gpu);
+  return std::max(longest, collective_time(cluster, Operation::all_gather, "ring", r.sent, {node}));
+}
+
+Seconds host_copies(const NodeType& node, Bytes bytes) {
+  return node.pcie_rate.value > 0 ? 2 * bytes / node.pcie_rate : Seconds{};
+}
+
+}  // namespace trainyard
