@@ -48,7 +48,7 @@ const Optimizer& find_optimizer(const std::string& name, const Place& where);
 /// Are parameters and gradients in 16 bits beside fp32 master weights (Micikevicius et al. 2018)? Throws UserError for
 /// a precision that is not modelled (see `require_training_precision`).
 bool has_master_weights(Precision);
-/// The same, if the optimizer keeps master weights at all.
+/// Are there fp32 master weights, and does the optimizer keep them? Throws UserError as the function above.
 bool has_master_weights(Precision, const Optimizer&);
 
 /// Returns the precision of an optimizer's states, of master weights and of the update.

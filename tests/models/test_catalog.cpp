@@ -166,7 +166,7 @@ TEST_CASE("a library slows down overlapping kernels equally in all stacks that u
     ++checked;
     CHECK(stack_of(name).slowdowns.overlapped == fsdp);
   }
-  CHECK(checked == 5);
+  CHECK(checked == 6);
 }
 
 TEST_CASE("datasheet figures are carried over exactly", "[catalog]") {
@@ -192,7 +192,8 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
       "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, internevo, "
       "jax, llm-foundry, megatron-2020, megatron-2022, megatron-bridge, megatron-bridge@26.04, "
       "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
-      "megatron-deepspeed-blocking, meta-llama3, nemo, nemo@25.09, neuronx, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
+      "megatron-deepspeed-blocking, meta-llama3, nemo, nemo-automodel, nemo@25.09, neuronx, nvidia-bert, "
+      "nvidia-bert-te, nvidia-mxnet, "
       "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, primus, "
       "pytorch-autocast, pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(shipped().resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));

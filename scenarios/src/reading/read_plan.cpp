@@ -405,7 +405,7 @@ Optimizer read_optimizer(Fields& plan, const SoftwareStack& stack) {
       fields.refuse("states", fmt::format("{} has none; leave it out", optimizer.name));
     optimizer.state_element = element_size(states);
   } else if (optimizer.state_element.value > 0 && fields.has("states")) {
-    fields.refuse("states", fmt::format("{} has a format of its own; leave it out, or take adam", optimizer.name));
+    fields.refuse("states", fmt::format("{} has states of 8 bits; leave it out, or take adam", optimizer.name));
   }
   optimizer.keeps_master = fields.boolean(
       {"master_weights",
