@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "models/energy/prices.hpp"
+
 namespace trainyard {
 namespace {
 
