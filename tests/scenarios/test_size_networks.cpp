@@ -11,6 +11,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/answer.hpp"
+#include "tests/network_questions.hpp"
 #include "topologies/analysis/network_design.hpp"
 
 namespace scenarios_test_size_networks {
@@ -19,44 +20,16 @@ using namespace trainyard;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
+using test::networks_of;
+using test::options_of;
+using test::question;
+using test::row_of;
 
 namespace {
 
 constexpr const char* kPrices =
     "prices: {currency: EUR, gpu_hour: {h100-sxm5-80gb: 2}, purchase: {node: {dgx-h100: 300000}, storage: 5000, "
     "switch: 30000, switch_ports: 16, cable: 1000, years: 4, interest: 0.06, staff: 0.03, space: 0.02}}\n";
-
-Node question(const std::string& more) {
-  return parse_document(
-      "cluster: {node: dgx-h100}\nmodel: gpt2\n"
-      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, training: {tokens: "
-      "1e9}, pipeline: {schedule: 1f1b}}\nsoftware: megatron-core\n" +
-          more,
-      "small.yaml");
-}
-
-SizeOptions options_of(int gpus, double days = 30) {
-  SizeOptions options;
-  options.days = days;
-  options.node_types = {"dgx-h100"};
-  options.work = 2e5;
-  options.gpus = gpus;
-  options.networks = network_kinds();
-  return options;
-}
-
-SizeNetworks networks_of(const std::string& more, const SizeOptions& options) {
-  const SizeAnswer answer = size_clusters(question(more), "small", options);
-  REQUIRE(answer.networks);
-  return *answer.networks;
-}
-
-const SizeNetwork& row_of(const SizeNetworks& all, const std::string& kind) {
-  for (const SizeNetwork& row : all.rows)
-    if (row.network == kind) return row;
-  FAIL("no row of " << kind);
-  return all.rows.front();
-}
 
 }  // namespace
 
