@@ -2,6 +2,18 @@
 
 namespace trainyard {
 
+std::vector<int> ChipPlaces::coordinates(int number) const {
+  const int slice = static_cast<int>(position.size());
+  int rest = position[number % slice];
+  std::vector<int> result;
+  for (const int length : dims) {
+    result.push_back(rest % length);
+    rest /= length;
+  }
+  result.push_back(number / slice);
+  return result;
+}
+
 Registry<FabricReader>& fabric_types() {
   static Registry<FabricReader> registry{"fabric"};
   return registry;

@@ -32,6 +32,14 @@ struct FabricRow {
   bool note = false;   ///< not a part but a remark: how messages are routed, or what has been removed
 };
 
+/// Places of the chips of a pod on their torus.
+struct ChipPlaces {
+  std::vector<int> dims;      ///< lengths of one slice
+  std::vector<int> position;  ///< number of each chip of a slice along the dimensions, the first fastest
+  /// Returns the coordinates of chip `number`, and after them the number of its slice.
+  std::vector<int> coordinates(int number) const;
+};
+
 /// Joins the nodes of a cluster, or the chips of a pod: holds its parameters, adds its part to the device graph, and
 /// describes itself. Each type is one file in fabrics/, which registers itself by name in `fabric_types`.
 class Fabric {
@@ -48,6 +56,8 @@ class Fabric {
   virtual bool joins_chips() const { return false; }  ///< it joins the chips themselves, not HCAs
   /// Number of slices of chips. Only the adapters of their hosts join the slices.
   virtual int slices() const { return 1; }
+  /// Returns the places of the chips; null: it joins no chips. Throws UserError if they do not fit the nodes.
+  virtual std::shared_ptr<const ChipPlaces> chip_places(const ClusterSpec&) const { return nullptr; }
   virtual std::vector<LinkKind> link_kinds() const = 0;      ///< kinds of its cables, as classes of what-ifs
   virtual bool reduces_in_switches() const { return true; }  ///< its switches can reduce in collectives (SHARP)
   virtual std::span<const FabricLevel> levels() const { return {}; }  ///< as configured; empty for most

@@ -21,13 +21,14 @@ struct Phase {
   std::vector<std::uint16_t> receives;  // slots
   std::uint32_t steps = 0;              // messages sent one after the other
 
-  void send(std::uint16_t slot, Bytes bytes, Mode mode) {
-    steps = mode == Mode::eager ? std::max(steps, 1U) : steps + 1;  // messages sent at once pay one latency together
-    const auto flow = std::find_if(sends.begin(), sends.end(), [slot](const Flow& f) { return f.slot == slot; });
+  void send(const Message& message) {
+    // Messages sent at once pay one latency together, and so do the pieces of a message.
+    steps = message.mode == Mode::eager ? std::max(steps, 1U) : steps + message.steps;
+    const auto flow = std::ranges::find(sends, message.slot, &Flow::slot);
     if (flow == sends.end())
-      sends.push_back({slot, bytes});
+      sends.push_back({message.slot, message.bytes});
     else
-      flow->bytes += bytes;
+      flow->bytes += message.bytes;
   }
   void receive(std::uint16_t slot) {
     if (std::find(receives.begin(), receives.end(), slot) == receives.end()) receives.push_back(slot);
@@ -45,7 +46,7 @@ std::vector<Channel> phases_of(const Collective& collective, const Local& me, By
   const Op* op = nullptr;
   while (ops.next(op) == Pull::op) {
     Channel& channel = all[me.channel_of(op->stream)];
-    if (op->kind == Kind::send) channel.back().send(op->message.slot, op->message.bytes, op->message.mode);
+    if (op->kind == Kind::send) channel.back().send(op->message);
     if (op->kind == Kind::recv) channel.back().receive(op->message.slot);
     if (op->kind == Kind::mark && op->message.steps == 0) channel.emplace_back();
   }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "models/reading/document.hpp"
+#include "topologies/fabric.hpp"
 
 namespace trainyard {
 namespace {
@@ -67,14 +68,6 @@ Fidelity parse_fidelity(const std::string& text) {
   return static_cast<Fidelity>(place_of_word("fidelity", text, {std::begin(kFidelityNames), std::end(kFidelityNames)}));
 }
 
-std::array<int, 2> CollectiveSettings::torus_of(int ranks) const {
-  if (torus[0] > 0) return torus;
-  int rows = 1;
-  for (int r = 1; r * r <= ranks; ++r)
-    if (ranks % r == 0) rows = r;
-  return {rows, ranks / rows};
-}
-
 const CollectiveSettings& GroupPlace::plain() {
   static const CollectiveSettings settings;
   return settings;
@@ -93,6 +86,38 @@ void CollectiveSettings::place(const std::vector<int>& node_of_rank, bool in_ord
   if (model) model = model->model_for(node_of_rank);
   if (per_node != 0 || !in_order || (!rings.empty() && rings.front().order.member.size() != node_of_rank.size()))
     rings.clear();
+}
+
+void CollectiveSettings::place_on_chips(const std::vector<int>& members) {
+  box.clear();
+  slices = 1;
+  if (!chips) return;
+  // Members that fill a box are numbered along its dimensions: the first is the fastest, and the slice is the last.
+  std::vector<std::vector<int>> coordinates(chips->dims.size() + 1);
+  for (const int member : members) {
+    std::size_t d = 0;
+    for (const int coordinate : chips->coordinates(member)) coordinates[d++].push_back(coordinate);
+  }
+  std::vector<int> lengths;
+  std::vector<std::size_t> expected(members.size(), 0);
+  std::size_t stride = 1;
+  for (const std::vector<int>& along : coordinates) {
+    std::vector<int> values = along;
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    for (std::size_t i = 0; i < members.size(); ++i)
+      expected[i] += stride * static_cast<std::size_t>(std::ranges::lower_bound(values, along[i]) - values.begin());
+    stride *= values.size();
+    lengths.push_back(static_cast<int>(values.size()));
+  }
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (expected[i] != i) return;
+  if (stride != members.size()) return;
+  slices = lengths.back();
+  lengths.pop_back();
+  std::erase(lengths, 1);
+  box = std::move(lengths);
+  if (box.empty()) slices = 1;
 }
 
 NodeSpread CollectiveSettings::spread(int ranks) const {

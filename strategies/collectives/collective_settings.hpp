@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +10,8 @@
 #include "strategies/collectives/numbering.hpp"
 
 namespace trainyard {
+
+struct ChipPlaces;
 
 /// Collective operations of a group (MPI 4.0, chapter 6; NCCL's user guide).
 enum class Operation : std::uint8_t {
@@ -110,9 +111,14 @@ struct CollectiveSettings {
   /// Chains and trees pass on pieces of this size. The default of 512 KiB is a slice of NCCL's buffers (4 MiB in 8
   /// steps: src/include/device.h, NCCL_STEPS; src/init.cc, DEFAULT_BUFFSIZES).
   Bytes chunk{512.0 * 1024};
-  int per_node = 0;                          ///< number of consecutive ranks on each node; 0: all ranks share one node
-  std::vector<int> node_sizes;               ///< number of consecutive ranks on each node, if nodes differ; else empty
-  std::array<int, 2> torus{};                ///< rows and columns; rank r is in row r / columns. 0: the most even split
+  int per_node = 0;             ///< number of consecutive ranks on each node; 0: all ranks share one node
+  std::vector<int> node_sizes;  ///< number of consecutive ranks on each node, if nodes differ; else empty
+  std::vector<int>
+      torus;  ///< lengths for the torus algorithms; along the last one ranks follow each other. Empty: none stated
+  std::shared_ptr<const ChipPlaces> chips;  ///< places of the machine's chips on their torus; null: it has none
+  std::vector<int>
+      box;         ///< lengths of the box of chips on which the ranks are, the first fastest; empty: they fill none
+  int slices = 1;  ///< slices of chips that the ranks are on; each contains one such box
   std::vector<WeightedRing> rings;           ///< rings of the algorithm multi-ring
   SwitchTree switches;                       ///< switches that take part in the collective
   std::vector<std::vector<double>> amounts;  ///< all-to-all-v: bytes from each rank (row) to each rank (column)
@@ -127,13 +133,14 @@ struct CollectiveSettings {
   /// Sets the distribution over nodes from the node of each rank, and replaces `model` by the one for these nodes. Keeps
   /// the rings of a node only if the ranks are all GPUs of one; `in_order`: they are numbered as its GPUs are.
   void place(const std::vector<int>& node_of_rank, bool in_order = true);
+  /// Sets `box` and `slices` for a group on these chips.
+  void place_on_chips(const std::vector<int>& members);
 
   /// Returns the bytes that a member sends to another one, relative to those to or from the fullest member.
   double load_between(int from, int to) const { return loads.empty() ? 1 : loads[returns ? from : to]; }
   /// Number of consecutive ranks on one node, in a group of `ranks` ranks.
   int ranks_per_node(int ranks) const { return per_node > 0 && per_node < ranks ? per_node : ranks; }
   NodeSpread spread(int ranks) const;
-  std::array<int, 2> torus_of(int ranks) const;
 };
 
 /// A rank's index in its group, the size of the group, and the settings of the collective.

@@ -19,7 +19,8 @@ std::vector<int> nodes_of(const std::vector<int>& members, const std::vector<int
 bool alike(const LaneGroup& a, const LaneGroup& b) {
   return a.members.size() == b.members.size() && a.settings.per_node == b.settings.per_node &&
          a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model &&
-         a.settings.rings.size() == b.settings.rings.size();
+         a.settings.rings.size() == b.settings.rings.size() && a.settings.box == b.settings.box &&
+         a.settings.slices == b.settings.slices;
 }
 
 /// Returns the ranks that hold the same share of states as `rank`: one in each ZeRO group.
@@ -103,16 +104,49 @@ std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
   return loads;
 }
 
+/// True if layers exchange over the lane in this way.
+bool layers_exchange(const TrainingPlan& plan, Lane lane, ExchangeKind kind) {
+  const auto is_over_lane = [lane](Axis axis) {
+    switch (lane) {
+      case Lane::tensor:
+        return axis == Axis::tensor;
+      case Lane::context:
+        return axis == Axis::context || axis == Axis::ring;
+      case Lane::expert:
+      case Lane::expert_return:
+        return axis == Axis::expert;
+      case Lane::expert_tensor:
+        return axis == Axis::expert_tensor;
+      case Lane::ulysses:
+        return axis == Axis::ulysses;
+      default:
+        return false;
+    }
+  };
+  return std::ranges::any_of(plan.network->layers, [&](const Layer& layer) {
+    const auto exchanges = [&](const std::vector<Exchange>& all) {
+      return std::ranges::any_of(
+          all, [&](const Exchange& exchange) { return exchange.kind == kind && is_over_lane(exchange.axis); });
+    };
+    return exchanges(layer.forward_exchanges) || exchanges(layer.backward_exchanges);
+  });
+}
+
 /// True if the lane's collectives are all-to-alls; otherwise they go round rings.
 bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
-  if (lane == Lane::ulysses) return true;
-  if (!is_of_rows(lane) && lane != Lane::context) return false;
-  const Axis axis = is_of_rows(lane) ? Axis::expert : Axis::context;
-  return std::ranges::any_of(plan.network->layers, [axis](const Layer& layer) {
-    return std::ranges::any_of(layer.forward_exchanges, [axis](const Exchange& exchange) {
-      return exchange.axis == axis && exchange.kind == ExchangeKind::all_to_all;
-    });
-  });
+  return lane == Lane::ulysses ||
+         ((is_of_rows(lane) || lane == Lane::context) && layers_exchange(plan, lane, ExchangeKind::all_to_all));
+}
+
+/// True if ranks of the lane may run the operation. In an all-to-all every rank has every other one as a peer, so it is
+/// listed only where it is used.
+bool is_run(const TrainingPlan& plan, Lane lane, Operation operation) {
+  const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
+  if (operation == Operation::all_to_all)
+    return of_gradients || is_of_rows(lane) || lane == Lane::ulysses ||
+           layers_exchange(plan, lane, ExchangeKind::all_to_all);
+  if (operation == Operation::send_recv) return layers_exchange(plan, lane, ExchangeKind::ring_shift);
+  return true;
 }
 
 LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>& node_of_rank,
@@ -131,6 +165,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
       lanes.index_of_rank[group.members[i]] = static_cast<int>(i);
     }
     group.settings.place(nodes_of(group.members, node_of_rank), std::ranges::is_sorted(group.members));
+    group.settings.place_on_chips(group.members);
     if (settings.fidelity == Fidelity::modelled)
       group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));
     const auto kind = std::find_if(first_of_kind.begin(), first_of_kind.end(),
@@ -165,7 +200,8 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     groups = groups_of(plan, lane, node_of_rank, settings);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)
-        if (const Collective* algorithm = choice.algorithms[o]) {
+        if (const Collective* algorithm = choice.algorithms[o];
+            algorithm && is_run(plan, lane, static_cast<Operation>(o))) {
           require_fits(*algorithm, {0, static_cast<int>(group.members.size()), &group.settings}, where);
           groups.algorithm[o] = algorithm;
         }

@@ -115,9 +115,7 @@ TEST_CASE("hierarchical collectives take the time of their phases, and adapters 
     o.options.settings.per_node = g;
     const CollectiveRun run = run_collective(cluster, o);
     const int passes = operation == Operation::all_reduce ? 2 : 1;
-    // A set of blocks is sent block by block, each with its latency.
-    const double sets = passes == 2 ? 0 : (g - 1) * (m - 1) * 1e-6;
-    CHECK(run.time == near(passes * (inner + outer) + sets));
+    CHECK(run.time == near(passes * (inner + outer)));
     for (int node = 0; node < m; ++node)
       for (int rail = 0; rail < g; ++rail)
         CHECK(run.links.at(fmt::format("node{}/hca{} -> fabric", node, rail)) ==
@@ -169,8 +167,7 @@ TEST_CASE("torus-2d keeps all links of a square torus equally busy", "[collectiv
     const CollectiveRunOptions o = options("torus-2d", operation, n);
     const CollectiveRun run = run_collective(cluster, o);
     const double bytes = passes * (n - 1.0) / n * kSize / 4;
-    const int messages = passes == 2 ? 4 * (k - 1) : (k - 1) * (k + 1);
-    CHECK(run.time == near(messages * 1e-6 + bytes / 1e9));
+    CHECK(run.time == near(passes * 2 * (k - 1) * 1e-6 + bytes / 1e9));
     CHECK(run.links.size() == static_cast<std::size_t>(4 * n));
     for (const auto& [link, carried] : run.links) CHECK(carried == near(bytes));
     CHECK(time_of(cluster, o, Fidelity::flows) == near(run.time));
@@ -178,6 +175,68 @@ TEST_CASE("torus-2d keeps all links of a square torus equally busy", "[collectiv
   CollectiveRunOptions o = options("torus-2d", Operation::all_reduce, 6);
   o.options.settings.torus = {2, 2};
   CHECK(refusal(star_cluster(6, kRate), o) == "all-reduce: all-reduce by torus-2d: 6 ranks are no 2 x 2 torus");
+  o.options.settings.torus = {1, 2, 3};
+  CHECK(refusal(star_cluster(6, kRate), o) ==
+        "all-reduce: all-reduce by torus-2d: 3 dimensions; rows and columns expected");
+}
+
+TEST_CASE("torus gives exact values in any number of dimensions, and over several slices", "[collectives]") {
+  for (const Operation operation : kBlockOperations)
+    for (const std::vector<int>& lengths : {std::vector<int>{5}, {2, 3}, {2, 3, 2}, {3, 2, 2}, {2, 2, 2, 2}})
+      for (const int slices : {1, 2, 3}) {
+        const int n = std::accumulate(lengths.begin(), lengths.end(), slices, std::multiplies<>());
+        CollectiveRunOptions o = options("torus", operation, n);
+        o.options.settings.box = lengths;
+        o.options.settings.slices = slices;
+        check_values(star_cluster(n, kRate), o);
+      }
+}
+
+TEST_CASE("torus keeps all six links of each chip of a cube busy", "[collectives]") {
+  const Catalog catalog;
+  ClusterSpec cluster;
+  cluster.node = read_node(catalog.resolve("node", parse_document("base: tpu-v4-host", "test")), catalog);
+  cluster.nodes = 16;
+  cluster.fabric = make_fabric("torus", "{joins: chips, dims: [4, 4, 4], link_rate: 1 GB/s}");
+  cluster.switch_latency = {1000000};
+  const int k = 4, n = k * k * k;
+  for (const Operation operation : kBlockOperations) {
+    CAPTURE(name_of(operation));
+    const int passes = operation == Operation::all_reduce ? 2 : 1;
+    CollectiveRunOptions o = options("torus", operation, n);
+    std::vector<int> members(static_cast<std::size_t>(n));
+    std::iota(members.begin(), members.end(), 0);
+    o.options.settings.chips = cluster.fabric->chip_places(cluster);
+    o.options.settings.place_on_chips(members);
+    CHECK(o.options.settings.box == std::vector<int>{4, 4, 4});
+    const CollectiveRun run = run_collective(cluster, o);
+    const double bytes = passes * (n - 1.0) / n * kSize / 6;
+    for (const auto& [link, carried] : run.links)
+      if (link.starts_with("ici") && link.find("-> ici") != std::string::npos) CHECK(carried == near(bytes));
+    CHECK(run.time - bytes / 1e9 == Approx(passes * 3 * (k - 1) * 2e-6).epsilon(0.5));
+    CHECK(time_of(cluster, o, Fidelity::flows) == Approx(run.time).epsilon(0.01));
+  }
+}
+
+TEST_CASE("ranks of a torus of chips fill a box, or none", "[collectives]") {
+  CollectiveSettings settings;
+  std::vector<int> position(32);
+  std::iota(position.begin(), position.end(), 0);
+  settings.chips = std::make_shared<ChipPlaces>(ChipPlaces{{4, 8}, position});  // two slices of them
+  const auto box_of = [&](const std::vector<int>& members) {
+    settings.place_on_chips(members);
+    return settings.box;
+  };
+  CHECK(box_of({0, 1, 2, 3}) == std::vector<int>{4});
+  CHECK(box_of({1, 5, 9, 13, 17, 21, 25, 29}) == std::vector<int>{8});
+  CHECK(box_of({0, 1, 4, 5}) == std::vector<int>{2, 2});
+  CHECK(settings.slices == 1);
+  CHECK(box_of({0, 1, 2, 3, 32, 33, 34, 35}) == std::vector<int>{4});
+  CHECK(settings.slices == 2);
+  CHECK(box_of({0, 32}).empty());
+  CHECK(settings.slices == 1);
+  CHECK(box_of({0, 1, 5}).empty());     // no box
+  CHECK(box_of({0, 4, 1, 5}).empty());  // a box, but in another order
 }
 
 TEST_CASE("multi-ring gives exact values on rings of any order and weight", "[collectives]") {

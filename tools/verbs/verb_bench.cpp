@@ -122,7 +122,7 @@ struct Flags {
         "sender (put) or requested and read by the receiver (get; RDMA)");
     arguments.option("--channels", channels, "N", "number of rings at the same time, rotated within nodes");
     arguments.option("--chunk", chunk, "SIZE", "size of the pieces that chains and trees pass on (default 512 KiB)");
-    arguments.option("--torus", torus, "[R, C]", "rows and columns for torus algorithms");
+    arguments.option("--torus", torus, "[R, C]", "lengths of the torus of ranks for torus algorithms");
     arguments.option("--root", root, "RANK", "root of broadcast, reduce, gather, scatter (default 0)");
     arguments.option("--op", reduction, "sum|average|maximum|product", "reduction (default sum)");
     arguments.option("--datatype", type, "TYPE", "type of the elements: float (default), half, bfloat16, double, …");

@@ -153,6 +153,11 @@ class TorusFabric : public Fabric {
     return shape_.slices > 1 ? std::vector{LinkKind::ici, LinkKind::hca} : std::vector{LinkKind::ici};
   }
   int slices() const override { return shape_.slices; }
+  std::shared_ptr<const ChipPlaces> chip_places(const ClusterSpec& spec) const override {
+    if (!shape_.chips) return nullptr;
+    const Grid grid = this->grid(spec);
+    return std::make_shared<ChipPlaces>(ChipPlaces{grid.dims, chip_positions(spec, grid)});
+  }
   std::string title() const override {
     return shape_.slices > 1 ? fmt::format("{} slices, each a {}", shape_.slices, type()) : type();
   }

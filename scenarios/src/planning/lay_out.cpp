@@ -254,14 +254,14 @@ void choose_lanes(Plan& plan, const Scenario& s) {
       gradients[Operation::all_reduce] = &collectives(Operation::all_reduce).find("sparse-ring", {});
   }
   if (training.zero != ZeroStage::none)
-    gradients[Operation::reduce_scatter] = &default_collective(Operation::reduce_scatter);
+    gradients[Operation::reduce_scatter] = &usual_collective(Operation::reduce_scatter, s.cluster);
   if (training.zero != ZeroStage::none && plan.all_reduce.place.file &&
       plan.all_reduce.settings.fidelity != Fidelity::modelled)
     for (const Operation half : {Operation::reduce_scatter, Operation::all_gather})
       gradients[half] = half_of_all_reduce(half, plan.all_reduce, training.zero);
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                             Operation::all_to_all, Operation::send_recv})
-    others[o] = &default_collective(o);
+    others[o] = &usual_collective(o, s.cluster);
   place_on(others.settings, s.cluster, s.cluster.node.gpus);
   others.settings.fidelity = s.plan.fidelity;
   const bool modelled =

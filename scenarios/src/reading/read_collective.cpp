@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "strategies/collectives/collective.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -11,20 +12,23 @@
 namespace trainyard {
 namespace {
 
-std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks) {
+std::vector<int> read_torus(Fields& fields, const std::string& what, int ranks) {
   const Node& node = *fields.child("torus");
-  if (node.kind != Node::Kind::list || node.items.size() != 2)
-    fail(node.place, fmt::format("{}.torus: rows and columns expected, as in [4, 8]", what));
-  std::array<int, 2> torus{};
-  for (std::size_t i = 0; i < 2; ++i) {
+  constexpr std::size_t most = 6;
+  if (node.kind != Node::Kind::list || node.items.empty() || node.items.size() > most)
+    fail(node.place, fmt::format("{}.torus: one to {} lengths expected, as in [4, 8] or [4, 4, 4]", what, most));
+  std::vector<int> torus;
+  double places = 1;  // an integer of any size
+  for (const Node& item : node.items) {
     Node map;
     map.kind = Node::Kind::map;
-    map.place = node.items[i].place;
-    map.fields.emplace_back("size", node.items[i]);
-    torus[i] = Fields(map, what + ".torus").integer<int>("size", 1);
+    map.place = item.place;
+    map.fields.emplace_back("size", item);
+    torus.push_back(Fields(map, what + ".torus").integer<int>("size", 1));
+    places *= torus.back();
   }
-  if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
-    fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
+  if (places != ranks)
+    fail(node.place, fmt::format("{}.torus: {} is not {} ranks", what, fmt::join(torus, " x "), ranks));
   return torus;
 }
 
@@ -53,7 +57,19 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
 
 }  // namespace
 
+const Collective& usual_collective(Operation operation, const ClusterSpec& cluster) {
+  const bool has_torus = operation == Operation::all_reduce || operation == Operation::all_gather ||
+                         operation == Operation::reduce_scatter;
+  return cluster.joins_chips() && has_torus ? collectives(operation).find("torus", {}) : default_collective(operation);
+}
+
 void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
+  if (cluster.joins_chips()) {
+    settings.chips = cluster.fabric->chip_places(cluster);
+    std::vector<int> members(static_cast<std::size_t>(std::min(ranks, cluster.gpus())));
+    std::iota(members.begin(), members.end(), 0);
+    settings.place_on_chips(members);
+  }
   if (!cluster.others.empty()) {
     std::vector<int> nodes;
     for (int rank = 0; rank < std::min(ranks, cluster.gpus()); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
@@ -80,7 +96,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
                                  const ClusterSpec& cluster, int ranks, CollectiveUse use, int root,
                                  const LibraryModel* library, const NcclChoice& nccl) {
   CollectiveChoice choice;
-  choice.algorithm = &default_collective(operation);
+  choice.algorithm = &usual_collective(operation, cluster);
   choice.settings.root = root;
   place_on(choice.settings, cluster, ranks);
   if (!node) return choice;
@@ -113,9 +129,11 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
          "Size of the pieces that chains and trees pass on, for example 1 MiB. Default: NCCL's choice if fidelity "
          "is modelled, else 512 KiB."},
         choice.settings.chunk);
-    if (fields.has({"torus",
-                    "Rows and columns of the torus of ranks, for the torus algorithms, for example [4, 8]. Default: as "
-                    "square as the number of ranks allows."}))
+    if (fields.has(
+            {"torus",
+             "Lengths of the torus of ranks for the torus algorithms, for example [4, 8]; ranks follow each other "
+             "along the last one. Default: as square as the number of ranks allows (torus-2d), or the box of "
+             "chips on which the ranks are (torus)."}))
       choice.settings.torus = read_torus(fields, what, ranks);
     choice.settings.fidelity = parse_fidelity(fields.choice(
         {"fidelity",

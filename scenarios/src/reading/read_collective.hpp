@@ -31,6 +31,9 @@ enum class CollectiveUse { alone, in_a_step };
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
                                  CollectiveUse, int root = 0, const LibraryModel* library = nullptr,
                                  const NcclChoice& nccl = {});
+/// Returns the algorithm that is used if a scenario names none. Between the chips of a pod all-reduce, reduce-scatter and
+/// all-gather use the links of all dimensions in both directions, as XLA does (jax-ml/scaling-book, tpus.md).
+const Collective& usual_collective(Operation, const ClusterSpec&);
 /// Sets the collective to be modelled as the library does it.
 void take_library_model(CollectiveChoice&, const LibraryModel&);
 

@@ -285,11 +285,13 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model(), choice.zero, choice.zero_group});
   refuse_idle_devices(choice, plan, fields, cluster);
+  const Fidelity without_model = cluster.joins_chips() ? Fidelity::flows : Fidelity::messages;
   choice.fidelity = parse_fidelity(
       plan.choice({"collectives",
                    "How collectives are simulated: messages (each message of the algorithm), flows, or modelled (a "
-                   "fitted model of NCCL). Default: modelled if the stack's library has a model, else messages."},
-                  {"messages", "flows", "modelled"}, name_of(library ? Fidelity::modelled : Fidelity::messages)));
+                   "fitted model of NCCL). Default: modelled if the stack's library has a model, else flows between "
+                   "the chips of a pod and messages elsewhere."},
+                  {"messages", "flows", "modelled"}, name_of(library ? Fidelity::modelled : without_model)));
   read_all_reduce(choice, fields, cluster, stack, library);
   choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);

@@ -30,7 +30,7 @@ std::size_t parts_of(const Network& network) {
 /// of replicas and stages does not matter here, and may take long to lay out.
 Scenario with_plain_replicas(Scenario s) {
   PlanChoice& plan = s.plan;
-  if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
+  if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &usual_collective(Operation::all_reduce, s.cluster);
   if (!groups_lie_alike(s)) return s;
   plan.mesh.pipeline = plan.mesh.copies = plan.chunks = 1;
   plan.layers.clear();

@@ -12,7 +12,7 @@ namespace {
 
 Grid nodes_of(GroupPlace place) {
   const int per_node = place.settings->ranks_per_node(place.size);
-  return Grid::from_sizes(per_node, place.size / per_node);
+  return Grid::from_sizes({per_node, place.size / per_node});
 }
 
 std::string partial_node(GroupPlace place) {
@@ -27,7 +27,7 @@ std::vector<int> node_and_rail(GroupPlace place) { return grid_peers(place, node
 /// With m nodes of g ranks, each rank sends 2(g−1)/g of the size within the node and 2(m−1)/m of a g-th of it on the
 /// rail, in 2(g−1) + 2(m−1) steps.
 Ops hierarchical_all_reduce(Local me, Bytes) { co_yield grid_all_reduce(me, nodes_of(me.place())); }
-/// Half of that, in (g−1)·m + (m−1) messages: data that are contiguous for a rail are not contiguous for the node.
+/// Half of that. Data that are contiguous for a rail are not contiguous for the node, where m pieces make a step.
 Ops hierarchical_reduce_scatter(Local me, Bytes) { co_yield grid_reduce_scatter(me, nodes_of(me.place())); }
 Ops hierarchical_all_gather(Local me, Bytes) { co_yield grid_all_gather(me, nodes_of(me.place())); }
 
