@@ -141,6 +141,11 @@ std::vector<Purchase::Batch> read_batches(Fields& named, const std::string& name
       fail(item.place, fmt::format("{}: expected a later time than that of the batch before", fields.what()));
     batches.push_back(batch);
   }
+  if (!batches.empty() && batches.back().nodes > 0)
+    fail(named.list(name)->back().place,
+         fmt::format("{}.{}: the last batch brings all further nodes; expected no number of nodes (--gpus limits a "
+                     "cluster)",
+                     named.path(name), batches.size() - 1));
   return batches;
 }
 

@@ -32,7 +32,8 @@ TEST_CASE("run prices the switches and cables of the fabric that a scenario has"
   CHECK(network_on("rail-only", 20).cables == 160);
   CHECK(network_on("nonblocking", 48).switches == 19);  // as topo design --hosts 384
   CHECK(network_on("nonblocking", 8).switches == 1);
-  for (const char* kind : {"nonblocking", "2:1", "4:1", "rail-optimized", "rail-only"}) {
+  for (const char* kind : {"nonblocking", "2:1", "4:1", "12 leaves and 3 spines", "rail-optimized", "2:1 on rails",
+                           "16 leaves and 3 spines on rails", "rail-only"}) {
     CAPTURE(kind);
     const NetworkDesign design = design_network(read_network_kind(kind, "--network"), {48, 8, 64});
     const BoughtNetwork bought = network_on(design.fabric({}), 48);

@@ -341,7 +341,13 @@ TEST_CASE("the JSON, the table and the picture of a fleet have every explained k
       "prices.yml"));
   const FleetAnswer a = answer_fleet(file, {.choose = true, .most_nodes = 4});
   const nlohmann::ordered_json json = fleet_json(a);
-  test::check_explained_keys(json, "fleet");
+  test::check_explained_keys(json, "fleet", "ownership.");
+  const auto& owned = json.at("ownership");
+  CHECK(owned.at("purchase") == 100000.0 * a.nodes);
+  CHECK(owned.at("per_million").get<double>() > 0);
+  REQUIRE(owned.at("break_evens").size() == 2);
+  CHECK(owned.at("break_evens").at(0).at("year") == Approx(2.0 * 8 * a.nodes * 8760));
+  CHECK(owned.at("break_evens").at(1).at("terms") == "reserved 1 month");
   CHECK_THAT(a.left_out, Catch::StartsWith("a: 3 nodes; ") && Catch::Contains("on 3 nodes"));
   const double hours = a.nodes * 20 * 24;
   CHECK(a.use.sum() == Approx(hours));

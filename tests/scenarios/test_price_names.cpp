@@ -169,11 +169,13 @@ TEST_CASE("bought nodes arrive in batches, the owned ones first, and the last ba
     CHECK(all.back().after == prices.purchase.delivery("dgx-a100", "a100-sxm4-80gb", count));
     for (std::size_t i = 1; i < all.size(); ++i) CHECK(all[i - 1].after < all[i].after);
   }
-  for (const auto& [batches, error] : {std::pair{"[{nodes: 8}]", "after"},
-                                       {"[{after: 3 d}, {nodes: 8, after: 4 d}]", "brings all further nodes"},
-                                       {"[{nodes: 2, after: 3 d}, {nodes: 8, after: 2 d}]", "later time"},
-                                       {"[{nodes: 0, after: 3 d}]", "nodes"},
-                                       {"{nodes: 8}", "prices.purchase.delivery"}})
+  for (const auto& [batches, error] :
+       {std::pair{"[{nodes: 8}]", "after"},
+        {"[{after: 3 d}, {nodes: 8, after: 4 d}]", "brings all further nodes"},
+        {"[{nodes: 2, after: 3 d}, {nodes: 8, after: 2 d}]", "later time"},
+        {"[{nodes: 0, after: 3 d}]", "nodes"},
+        {"[{nodes: 2, after: 3 d}, {nodes: 8, after: 9 d}]", "expected no number of nodes"},
+        {"{nodes: 8}", "prices.purchase.delivery"}})
     CHECK_THROWS_WITH(
         prices_of(fmt::format("purchase: {{node: {{dgx-a100: 100}}, delivery: {{dgx-a100: {}}}}}\n", batches)),
         Contains("prices.yml:1:") && Contains(error));
@@ -287,6 +289,31 @@ TEST_CASE("racks are filled by power, units and number of nodes, whichever takes
     for (const SizeSiteLimit& room : answer.site_limits) CHECK(room.nodes == 3 * nodes);
   }
   CHECK(answer_at("{rack_units: 5}").why_none.find("a node has 6 units, and a rack has 5") != std::string::npos);
+}
+
+TEST_CASE("nodes whose height is not stated are left out at a site of rack units, and each answer says so", "[size]") {
+  SizeOptions options;
+  options.days = 100;
+  options.gpus = 8;
+  options.node_types = {"mi355x-8x"};
+  options.work = 2e5;
+  const auto answer = [&] {
+    return size_clusters(parse_document("cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {global_batch_size: 64, "
+                                        "micro_batch_size: 1, training: {tokens: 1e9}}\nsite: {rack_units: 42}\n",
+                                        "small.yaml"),
+                         "small", options);
+  };
+  const std::string words = "mi355x-8x (the height of mi355x-8x is not stated (rack_units of a node))";
+  const SizeAnswer none = answer();
+  CHECK(none.left_out == std::vector<std::string>{words});
+  CHECK_THAT(size_screen(none), Contains("none       of the node types could be judged\n") &&
+                                    Contains("left out: mi355x-8x (the height of mi355x-8x is not stated"));
+  CHECK(size_fields().json(none).at("left_out").at(0) == words);
+  options.node_types = {"mi355x-8x", "mi300x-8x", "gb200-nvl72"};
+  const SizeAnswer some = answer();
+  CHECK(some.left_out == std::vector<std::string>{words});
+  for (const SizeRow& row : some.rows) CHECK(row.nodes_of_rack == (row.node == "mi300x-8x" ? 7 : 1));
+  CHECK(some.rows.size() == 2);
 }
 
 TEST_CASE("owning is compared with every rent: at the use, the price and the time of a comparison both cost the same",

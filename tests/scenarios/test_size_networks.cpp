@@ -356,12 +356,15 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   row.ports = 100;
   row.cables = 80;
   row.spines = 1;
+  row.rails = 8;
+  row.oversubscription = 2;
   row.racks = 2;
   row.plan = "data 64";
   row.nodes_of_rack = 4;
   row.by_length = {{true, 5, 80, 0.1, 7}};
   row.owned_switches = 2;
   row.price_of_switches = 1;
+  row.price_of_cables = 8;
   row.network_cost = 9;
   row.cost = 99;
   row.step_time = 0.5;
@@ -384,16 +387,16 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   SizeAnswer back;
   size_fields().read(size_fields().json(answer), back);
   CHECK(size_fields().json(back)["networks"] == j);
-  CHECK(
-      size_networks_csv(all) ==
-      "network,model,node,nodes,gpus,chosen,missed,terms,error,fabric,switches,spines,ports,cables,nodes_of_rack,owned_"
-      "switches,price_of_switches,"
-      "network_cost,cost,step_time_s,plan,has_own_plan,racks,"
-      "loss,days,on_time_probability\n"
-      "2:1,gpt2,dgx-h100,8,64,true,budget,spot,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: "
-      "2}]}\",3,1,100,"
-      "80,4,2,1.0,9.0,99.0,0.5,data 64,false,2,0.01,3.0,0.75\n"
-      "rail-only,'=gpt2,dgx-h100,8,64,false,,,no rails,,,,,,,,,,,,,,,,,\n");
+  CHECK(size_networks_csv(all) ==
+        "network,model,node,nodes,gpus,chosen,missed,terms,error,fabric,switches,spines,rails,oversubscription,ports,"
+        "cables,"
+        "nodes_of_rack,owned_switches,price_of_switches,price_of_cables,"
+        "network_cost,cost,step_time_s,plan,has_own_plan,racks,"
+        "loss,days,on_time_probability\n"
+        "2:1,gpt2,dgx-h100,8,64,true,budget,spot,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: "
+        "2}]}\",3,1,8,2.0,100,"
+        "80,4,2,1.0,8.0,9.0,99.0,0.5,data 64,false,2,0.01,3.0,0.75\n"
+        "rail-only,'=gpt2,dgx-h100,8,64,false,,,no rails,,,,,,,,,,,,,,,,,,,,\n");
 }
 
 }  // namespace scenarios_test_size_networks

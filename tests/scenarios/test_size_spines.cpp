@@ -1,10 +1,13 @@
 // `trainyard size --network choose`: the clusters and numbers of spines that are compared, and plans for other networks.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "tests/network_questions.hpp"
 #include "topologies/analysis/network_design.hpp"
@@ -12,12 +15,11 @@
 namespace scenarios_test_size_spines {
 
 using namespace trainyard;
+using Catch::Matchers::Contains;
 using test::networks_of;
 using test::options_of;
 using test::question;
 using test::row_of;
-
-namespace {}  // namespace
 
 TEST_CASE("choose tries numbers of spines, and searches a plan for a network that loses time", "[size]") {
   const std::string prices =
@@ -27,7 +29,6 @@ TEST_CASE("choose tries numbers of spines, and searches a plan for a network tha
   options.networks = {"nonblocking", "16:1"};
   const SizeNetworks plain = networks_of(prices, options);
   const SizeNetwork &full = row_of(plain, "nonblocking"), &thin = row_of(plain, "16:1");
-  CHECK(full.spines + full.cables / 16 / 2 > 0);
   CHECK(thin.spines < full.spines);
   CHECK(full.switches > full.spines);
   // A deadline between both: numbers of spines between them are tried, and the fewest in time are taken.
@@ -41,9 +42,16 @@ TEST_CASE("choose tries numbers of spines, and searches a plan for a network tha
   const SizeNetwork* choice = all.choice();
   REQUIRE(choice);
   CHECK(choice->days <= options.days);
-  CHECK(choice->spines <= full.spines);
+  CHECK(choice->switches <= full.switches);
+  CHECK(std::ranges::any_of(
+      all.rows, [](const SizeNetwork& row) { return row.network.find(" leaves and ") != std::string::npos; }));
   for (const SizeNetwork& row : all.rows) {
     CAPTURE(row.network, row.spines, row.days);
+    if (row.network.find(" leaves and ") != std::string::npos)
+      CHECK_THAT(row.network, Contains(fmt::format("{} leaves and {} spine", row.switches - row.spines, row.spines)));
+    REQUIRE(row.price_of_cables);
+    CHECK(*row.network_cost == Approx(*row.price_of_switches + *row.price_of_cables));
+    CHECK(*row.price_of_switches == Approx(30000.0 * static_cast<double>(row.switches)));
     REQUIRE(row.good());
     if (row.missed.empty()) CHECK(*choice->cost <= *row.cost);
     if (row.has_own_plan) CHECK(row.plan != full.plan);
@@ -52,6 +60,68 @@ TEST_CASE("choose tries numbers of spines, and searches a plan for a network tha
       trainyard::answer(read_scenario(answer.cheapest->document, "small"), {.simulation = {.critical_path = false}})
           .result;
   CHECK(r.step_time.value == Approx(choice->step_time).epsilon(1e-9));
+}
+
+TEST_CASE("a network that loses time has a plan of its own, which is faster on it, and the reason names it", "[size]") {
+  SizeOptions options = options_of(64);
+  options.purchase = true;
+  options.work = 2e6;
+  options.networks = {"nonblocking", "2:1", "32:1"};
+  const Node document = parse_document(
+      "cluster: {node: dgx-h100}\nmodel: llama-3-8b\nplan: {strategy: megatron, global_batch_size: 512, "
+      "micro_batch_size: 1, seq_length: 8192, precision: bf16, training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\n"
+      "software: megatron-core\nprices: {currency: EUR, purchase: {node: {dgx-h100: 300000}, switch: 30000, "
+      "switch_ports: 16, cable: 1000}}\n",
+      "small.yaml");
+  const SizeAnswer answer = size_clusters(document, "small", options);
+  REQUIRE(answer.networks);
+  const SizeNetwork &full = row_of(*answer.networks, "nonblocking"), &two = row_of(*answer.networks, "2:1"),
+                    &thin = row_of(*answer.networks, "32:1");
+  CHECK_FALSE(full.has_own_plan);
+  REQUIRE(thin.has_own_plan);
+  CHECK(thin.plan != full.plan);
+  CHECK(thin.chosen);
+  CHECK_THAT(answer.networks->reason, Contains("its plan is another one than that of nonblocking (" + full.plan + ")"));
+  // The plan of the cluster is slower on this network, and the found one is slower on the nonblocking one.
+  const auto step_on = [](Node scenario, const SizeNetwork& network) {
+    set_field(scenario, "cluster.fabric", network.fabric);
+    return trainyard::answer(read_scenario(scenario, "small"), {.simulation = {.critical_path = false}})
+        .result.step_time.value;
+  };
+  const Node found = answer.networks->document;
+  CHECK(step_on(found, thin) == Approx(thin.step_time).epsilon(1e-9));
+  CHECK(step_on(found, full) > full.step_time);
+  SizeOptions plain = options;
+  plain.networks = {"nonblocking"};
+  const SizeAnswer without = size_clusters(document, "small", plain);
+  REQUIRE(without.cheapest);
+  CHECK(step_on(without.cheapest->document, thin) > thin.step_time);
+  if (!two.has_own_plan) CHECK(step_on(without.cheapest->document, two) == Approx(two.step_time).epsilon(1e-9));
+}
+
+TEST_CASE("the reason says which nodes nonblocking networks would take, and the parts have their prices", "[size]") {
+  SizeAnswer answer;
+  answer.currency = "EUR";
+  SizeNetworks all;
+  const auto add = [&](const char* network, int nodes, double cost, const char* plan) -> SizeNetwork& {
+    SizeNetwork& row = all.rows.emplace_back(SizeNetwork{network, "gpt2", "dgx-h100", nodes, 8 * nodes});
+    row.cost = cost;
+    row.plan = plan;
+    row.step_time = 2;
+    return row;
+  };
+  add("nonblocking", 8, 100, "data 64");
+  add("4:1", 8, 80, "data 64").chosen = true;
+  CHECK_THAT(
+      network_reason(answer, all, &all.rows.front()),
+      Contains("; a step takes 2 s, 0.00 % against the 2 s of nonblocking, which costs 20 EUR more; nodes and plan "
+               "are those of nonblocking"));
+  all.rows.front().missed = "budget";
+  CHECK_THAT(network_reason(answer, all, &all.rows.front()),
+             Contains("; the table has no nonblocking network that meets the deadline"));
+  add("nonblocking", 4, 90, "data 32");
+  CHECK_THAT(network_reason(answer, all, &all.rows.front()),
+             Contains("; with nonblocking, 4 x dgx-h100 would be the choice for 90 EUR"));
 }
 
 TEST_CASE("networks are compared on every cluster that could cost least by its price", "[size]") {

@@ -55,6 +55,16 @@ TEST_CASE("compare of loops has the loops' figures, as run has them", "[compare]
   }
 }
 
+TEST_CASE("the same comparison gives the same bytes", "[compare]") {
+  const test::TopoFolder shell;
+  const std::string words =
+      "compare " + quoted("gpt2-one-a100.yaml") + quoted("gpt2-xl-ddp-dgx-a100.yaml") + "--json -";
+  const std::string first = shell.trainyard(words).out;
+  CHECK(json::parse(first).at("scenarios").size() == 2);
+  CHECK(first == shell.trainyard(words).out);
+  CHECK_FALSE(json::parse(first).at("scenarios").at(0).contains("wall_s"));
+}
+
 TEST_CASE("compare of one step off with a synchronous loop finds the faster one", "[compare][post-training]") {
   const test::TopoFolder shell;
   const std::string loop = shipped_file("scenarios/post-training-llama3-8b-16xh100.yaml").string();

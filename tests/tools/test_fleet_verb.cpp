@@ -34,6 +34,14 @@ TEST_CASE("fleet prints verdict, node-hours and trainings, and writes the same a
   CHECK(answer["trainings"].size() == 4);
   CHECK(answer["trainings"][3]["in_time"] == false);
   CHECK(answer["costs"][0]["terms"] == "on demand");
+  // The purchase has its parts and its rents, on the screen as in the JSON.
+  const json owned = answer["ownership"];
+  CHECK(owned["purchase"] == 300000 + 1000000 + 30000 + 16 * 1000);
+  REQUIRE(owned["break_evens"].size() == 4);
+  CHECK(owned["break_evens"][1]["terms"] == "reserved 1 month");
+  CHECK(owned["break_evens"][1]["year"] == Approx(2 * 8 * 1.3 * 8760));
+  CHECK(text.out.find("\npurchase   1,346,000 USD: cables 16,000 + nodes 300,000") != std::string::npos);
+  CHECK(text.out.find("\nbreak-even buying costs less than on demand (210,240 a year)") != std::string::npos);
   CHECK(folder.text("a.csv").find("\na 1,") != std::string::npos);
   CHECK(folder.text("a.svg").starts_with("<svg"));
   CHECK(trainyard::test::widest_line(text.out) <= 130);

@@ -180,30 +180,44 @@ TEST_CASE("the manual states how many ranks of its large scenarios are simulated
              Contains("| 16 of 16,384 ranks") && Contains("| 128 of 100,352 ranks"));
 }
 
-TEST_CASE("the planner's question about 2:1 against rails has the figures of its commands", "[readme]") {
+TEST_CASE("the planner's questions about networks have the figures of their commands", "[readme]") {
   using Catch::Matchers::Contains;
   const trainyard::test::TopoFolder shell;
   const std::string page = manual("planning-and-cost.md");
-  const std::string design =
-      "topo design --hosts 1024 --switch quantum-2 --hosts-per-rack 32 --prices prices-example.yml --oversubscription ";
-  const auto cost = [&](const std::string& oversubscription) {
-    const std::string out = shell.trainyard(design + oversubscription).out;
-    const std::size_t at = out.find("\ncost ");
+  // The answer of the command of the manual that names these networks.
+  const auto networks_of = [&](const std::string& network) {
+    const std::size_t at = page.find("--network " + network);
     REQUIRE(at != std::string::npos);
-    return out.substr(at + 6, out.find(':', at) - at - 6);
+    std::string command = page.substr(page.rfind("\n./tools/trainyard ", at) + 19);
+    command = std::regex_replace(command.substr(0, command.find("\n```")), std::regex("\\\\\n"), " ");
+    command = std::regex_replace(command.substr(0, command.find('\n')), std::regex("--html [^ ]*|#.*"), "");
+    command = std::regex_replace(command, std::regex("scenarios/"), TRAINYARD_SOURCE_DIR "/scenarios/");
+    const trainyard::test::TopoAnswer answer = shell.trainyard(command + " --json -");
+    INFO(command << answer.err);
+    REQUIRE(answer.exit == 0);
+    return nlohmann::json::parse(answer.out).at("networks");
   };
-  const auto step = [&](const std::string& fabric) {
-    const std::string out =
-        shell.trainyard("run gpt3-175b-1024xa100 --no-what-if --json - --set \"cluster.fabric=" + fabric + "\"").out;
-    const std::size_t at = out.find("\"step_time_s\": ");
-    REQUIRE(at != std::string::npos);
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.2f s", std::stod(out.substr(at + 15)));
-    return std::string(text.data());
-  };
-  CHECK_THAT(page, Contains("a step takes " + step("rail-optimized") + " on rails and " +
-                            step("{base: leaf-spine, oversubscription: 2}")));
-  CHECK_THAT(page, Contains("cost " + cost("1") + " without oversubscription, and " + cost("2")));
+  const nlohmann::json rails = networks_of("\"nonblocking,2:1,rail"), &full = rails["rows"][0], &two = rails["rows"][1],
+                       &joined = rails["rows"][3];
+  const auto money = [](const nlohmann::json& row) { return trainyard::with_commas(row.at("network_cost")) + " USD"; };
+  CHECK(rails["rows"][2]["network_cost"] == full["network_cost"]);
+  CHECK(full["missed"] == "budget");
+  CHECK(two["chosen"] == true);
+  CHECK(full["plan"] == two["plan"]);
+  CHECK(joined["loss"].get<double>() < 1e-4);
+  CHECK_THAT(page, Contains("as much, " + money(full)) && Contains("and costs " + money(two)) &&
+                       Contains("loses less than 0.01 % for " + money(joined)));
+  CHECK_THAT(page, Contains(fmt::format("2:1 has {} spines in place of {}", two["spines"].get<int>(),
+                                        full["spines"].get<int>())));
+  CHECK_THAT(page,
+             Contains(fmt::format("{:.2f} % of the\nstep ({:.2f} s, not {:.2f} s)", 100 * two["loss"].get<double>(),
+                                  two["step_time_s"].get<double>(), full["step_time_s"].get<double>())));
+  const nlohmann::json thin = networks_of("nonblocking,32:1");
+  REQUIRE(thin["rows"][1]["has_own_plan"] == true);
+  for (const nlohmann::json& row : thin["rows"]) {
+    const std::string plan = row["plan"];
+    CHECK_THAT(page, Contains("(" + plan.substr(0, plan.find(", micro")) + ")"));
+  }
 }
 
 TEST_CASE("the manual's steps of a ring, of compressed gradients and of searched plans are those of its commands",

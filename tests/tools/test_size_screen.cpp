@@ -65,12 +65,14 @@ TEST_CASE("the screen of size has the networks with a legend, and their costs on
   row.missed = "deadline and budget";
   answer.rows.emplace_back().error = "no plan";
   const std::string priced = size_screen(answer);
-  CHECK_THAT(priced, Contains("network    2:1 on 128 x dgx-h100 costs 41 million\n") && Contains("1,234,567,890") &&
-                         Contains("12.35 s") && Contains("+1.23 %") &&
-                         Contains("  switches: quantum-2, 64 ports each. spines: those without a node. "
-                                  "loss: step time over that on nonblocking, less 1\n") &&
-                         Contains("  * the choice. EUR: cost of owning switches and cables during the training. in "
-                                  "all: with the rent of the nodes\n"));
+  CHECK_THAT(
+      priced,
+      Contains("network    2:1 on 128 x dgx-h100 costs 41 million\n") && Contains("1,234,567,890") &&
+          Contains("12.35 s") && Contains("+1.23 %") &&
+          Contains("  switches: quantum-2, 64 ports each. spines: those without a node\n  ratio: cables from a leaf "
+                   "to nodes over those to spines. loss: step time over that on nonblocking, less 1\n") &&
+          Contains("  * the choice. EUR: cost of owning switches and cables during the training. in "
+                   "all: with the rent of the nodes\n"));
   CHECK(test::widest_line(priced) <= 120);
   all.unpriced = "prices.purchase.cable";
   CHECK_THAT(size_screen(answer), !Contains("1,234,567,890") && !Contains("in all"));

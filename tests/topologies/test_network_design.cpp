@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "models/energy/prices.hpp"
 #include "tests/places.hpp"
@@ -52,6 +53,74 @@ TEST_CASE("the parts of a network are those that a planner counts by hand", "[to
   // One switch joins all.
   CHECK(design_of("2:1", 8).switches == 1);
   CHECK(design_of("2:1", 8).fabric({"switch: quantum-2"}) == "{base: nonblocking, switch: quantum-2}");
+}
+
+TEST_CASE("stated leaves and spines are joined by as many cables as both take", "[topologies][network]") {
+  struct Expected {
+    const char* kind;
+    std::int64_t uplinks;
+    const char* fabric;
+  };
+  // 512 ports of 64 nodes on switches of 64 ports.
+  for (const Expected& e : std::vector<Expected>{
+           {"16 leaves and 8 spines", 32, "{base: leaf-spine, levels: [{down: 32}]}"},
+           {"16 leaves and 4 spines", 16, "{base: leaf-spine, levels: [{down: 32, oversubscription: 2}]}"},
+           {"16 leaves and 1 spine", 4, "{base: leaf-spine, levels: [{down: 32, oversubscription: 8}]}"},
+           {"10 leaves and 1 spine", 6,
+            "{base: leaf-spine, levels: [{down: 56, oversubscription: 9.333333333333334}]}"},
+           {"16 leaves and 4 spines on rails", 16,
+            "{base: rail-optimized, levels: [{down: 32, oversubscription: 2}]}"}}) {
+    CAPTURE(e.kind);
+    const NetworkDesign design = design_of(e.kind, 64);
+    CHECK(design.uplinks == e.uplinks);
+    CHECK(design.fabric({}) == e.fabric);
+  }
+  CHECK(design_of("2:1 on rails", 64).spines() == 4);
+  CHECK_THROWS_WITH(design_of("16 leaves and 20 spines", 64), Contains("and not fewer, do not join 64 nodes"));
+  CHECK_THROWS_WITH(design_of("9 leaves and 2 spines", 64), Contains("do not join"));  // no port is left for spines
+  CHECK_THROWS_WITH(design_of("12 leaves and 2 spines on rails", 64), Contains("on rails"));  // 8 rails
+  CHECK_THROWS_WITH(design_of("2 leaves and 1 spine on rails", 64, 1), Contains("nodes of two adapters or more"));
+  for (const char* wrong :
+       {"16 leaves and 0 spines", "1 leaves and 1 spine", "4 spines", "rail-only on rails", "2:1 on rail"})
+    CHECK_THROWS_WITH(read_network_kind(wrong, "--network"), Contains("--network: unknown network"));
+}
+
+TEST_CASE("each network of a list of efficient ones has more switches and less oversubscription than those before",
+          "[topologies][network]") {
+  for (const bool rails : {false, true})
+    for (const int ports : {16, 36, 64})
+      for (const int nodes : {9, 20, 40, 128}) {
+        const std::vector<std::string> kinds = efficient_networks({nodes, 8, ports}, rails);
+        CAPTURE(rails, ports, nodes, kinds);
+        std::int64_t switches = 0;
+        double ratio = std::numeric_limits<double>::infinity();
+        for (const std::string& kind : kinds) {
+          const NetworkDesign design = design_of(kind, nodes, 8, ports);
+          CHECK(kind.starts_with(fmt::format("{} leaves and {} spine", design.leaves, design.spines())));
+          CHECK(design.switches > switches);
+          CHECK(design.oversubscription() < ratio);
+          CHECK(design.hosts_of_leaf + design.uplinks <= ports);
+          CHECK(design.links <= design.spines() * ports);
+          switches = design.switches;
+          ratio = design.oversubscription();
+        }
+        if (kinds.empty()) continue;
+        CHECK((ratio == 1 || 8LL * nodes > ports * ports / 2));
+        // No oversubscription of the usual kinds takes fewer switches.
+        for (const char* usual : {"nonblocking", "2:1", "3:1", "4:1"}) {
+          NetworkDesign design;
+          try {
+            design = design_of(usual + std::string(rails ? " on rails" : ""), nodes, 8, ports);
+          } catch (const UserError&) {
+            continue;
+          }
+          if (design.links == 0 || design.pods > 0) continue;
+          CHECK(std::ranges::any_of(kinds, [&](const std::string& kind) {
+            const NetworkDesign other = design_of(kind, nodes, 8, ports);
+            return other.switches <= design.switches && other.oversubscription() <= design.oversubscription() + 1e-9;
+          }));
+        }
+      }
 }
 
 TEST_CASE("a nonblocking network of full leaves is as small as the designs of topo and of a purchase",

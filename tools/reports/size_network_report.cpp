@@ -20,13 +20,20 @@ std::string cable_table(const SizeAnswer& a) {
   const auto count_words = [](std::int64_t count, std::int64_t owned) {
     return counted(count) + (owned > 0 ? fmt::format(", {} of them owned", owned) : "");
   };
-  const std::int64_t bought_switches = network->switches - network->owned_switches;
   TextTable table{"part", ">length", ">count", ">price of one", ">price"};
-  table.rows.push_back({"switch", "", count_words(network->switches, network->owned_switches),
-                        network->price_of_switches && bought_switches > 0
-                            ? size_money(*network->price_of_switches / static_cast<double>(bought_switches))
-                            : "-",
-                        money(network->price_of_switches)});
+  const std::int64_t bought = network->switches - network->owned_switches;
+  std::optional<double> of_one;
+  if (network->price_of_switches && bought > 0) of_one = *network->price_of_switches / static_cast<double>(bought);
+  std::int64_t owned = network->owned_switches;  // the leaves are the owned ones first
+  for (const auto& [part, count] :
+       {std::pair{"leaf switch", network->switches - network->spines}, {"spine switch", network->spines}}) {
+    if (count == 0) continue;
+    const std::int64_t owned_here = std::min(owned, count);
+    owned -= owned_here;
+    std::optional<double> price;
+    if (of_one) price = *of_one * static_cast<double>(count - owned_here);
+    table.rows.push_back({part, "", count_words(count, owned_here), money(of_one), money(price)});
+  }
   std::optional<double> sum = network->price_of_switches;
   for (const SizeCables& cables : network->by_length) {
     std::optional<double> price;
@@ -63,7 +70,14 @@ std::string network_table(const SizeAnswer& a) {
   if (!a.networks || a.networks->rows.empty()) return "";
   const SizeNetworks& all = *a.networks;
   const bool priced = all.unpriced.empty();
-  TextTable table{"", "network", ">nodes", ">switches", ">spines", ">cables"};
+  const auto cluster = [&a](const SizeNetwork& n) {
+    return fmt::format("{} x {}{}", n.nodes, n.node, n.terms == a.plain_terms ? "" : terms_in_words(n.terms));
+  };
+  const bool is_one =
+      std::ranges::all_of(all.rows, [&](const SizeNetwork& n) { return cluster(n) == cluster(all.rows.front()); });
+  TextTable table{"", is_one ? "network of " + cluster(all.rows.front()) : "network"};
+  if (!is_one) table.add_column("nodes");
+  for (const char* title : {"ratio", "switches", "spines", "cables"}) table.add_column(title);
   const bool has_racks = std::ranges::any_of(all.rows, [](const SizeNetwork& n) { return n.racks > 0; });
   if (has_racks) table.add_column("racks");
   if (priced) {
@@ -73,15 +87,14 @@ std::string network_table(const SizeAnswer& a) {
   for (const char* title : {"step", "loss", "days"}) table.add_column(title);
   table.add_column("misses", false);
   for (const SizeNetwork& n : all.rows) {
-    table.rows.push_back(
-        {n.chosen ? "*" : "", n.network,
-         fmt::format("{} x {}{}", n.nodes, n.node, n.terms == a.plain_terms ? "" : terms_in_words(n.terms))});
-    std::vector<std::string>& cells = table.rows.back();
+    std::vector<std::string>& cells = table.rows.emplace_back(std::vector<std::string>{n.chosen ? "*" : "", n.network});
+    if (!is_one) cells.push_back(cluster(n));
     if (!n.good()) {
       cells.resize(table.head.size() - 1, "-");
       cells.push_back(n.error);
       continue;
     }
+    cells.push_back(fmt::format("{:.3g}:1", n.oversubscription));
     for (const std::int64_t count : {n.switches, n.spines, n.cables}) cells.push_back(counted(count));
     if (has_racks) cells.push_back(n.racks > 0 ? counted(n.racks) : "-");
     if (priced) {
@@ -95,11 +108,15 @@ std::string network_table(const SizeAnswer& a) {
   }
   constexpr std::size_t most = 120;  // columns
   const std::string type = all.switch_name.empty() ? "" : all.switch_name + ", ";
-  std::string text = "\n" + table.text("  ", most) +
-                     fmt::format(
-                         "  switches: {}{} ports each. spines: those without a node. loss: step time over "
-                         "that on nonblocking, less 1\n",
-                         type, all.switch_ports);
+  std::string text =
+      "\n" + table.text("  ", most) +
+      fmt::format(
+          "  switches: {}{} ports each. spines: those without a node\n  ratio: cables from a leaf to nodes over "
+          "those to spines. loss: step time over that on nonblocking, less 1\n",
+          type, all.switch_ports);
+  if (const auto rails = std::ranges::find_if(all.rows, [](const SizeNetwork& n) { return n.rails > 0; });
+      rails != all.rows.end())
+    text += fmt::format("  rails: {}, one for each adapter of a node, with leaves of its own\n", rails->rails);
   if (std::ranges::any_of(all.rows, &SizeNetwork::has_own_plan))
     text += "  ~: with a plan that was searched for this network; the others have the plan of their cluster\n";
   if (priced)

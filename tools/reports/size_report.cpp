@@ -320,7 +320,11 @@ std::string size_screen(const SizeAnswer& a) {
     text += fmt::format("{}{}meets deadline and budget{}. The nearest:\n", report_label("none"), simulated_sizes,
                         a.purchase ? " by a purchase" : "");
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
-  if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
+  const std::string left_out = a.left_out.empty() ? "" : wrapped("left out: ", a.left_out, ",");
+  if (!a.cheapest && !a.nearest && a.rows.empty())
+    text += report_label("none") + (a.unfinished.empty() && a.not_searched.empty() && !left_out.empty()
+                                        ? "of the node types could be judged\n"
+                                        : "was searched to its end\n");
   if (!a.cheapest && !a.nearest && !a.rows.empty())
     text += fmt::format("{}{}\n", report_label("none"),
                         a.why_none.empty() ? fmt::format("{}has a plan", simulated_sizes) : "has room at the site");
@@ -337,7 +341,7 @@ std::string size_screen(const SizeAnswer& a) {
   if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
     text += rent_lines(row->rents, a.currency, a.days * 86400);
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
-  if (a.rows.empty()) return text + not_searched_lines(a);
+  if (a.rows.empty()) return text + not_searched_lines(a) + left_out;
   const bool has_racks = std::ranges::any_of(a.rows, [](const SizeRow& r) { return r.racks > 0; });
   TextTable table{"meets", ">nodes", ">GPUs"};
   if (has_racks) table.add_column("racks");
@@ -382,9 +386,7 @@ std::string size_screen(const SizeAnswer& a) {
           network_legend(a);
   text += token_table(a) + network_table(a) + island_table(a) + choice_table(a) + threshold_table(a);
   if (const std::string limit = search_limit(a); !limit.empty()) text += wrapped("  ", {limit}, "");
-  text += not_searched_lines(a);
-  if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
-  return text;
+  return text + not_searched_lines(a) + left_out;
 }
 
 }  // namespace trainyard

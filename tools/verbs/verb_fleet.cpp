@@ -123,6 +123,10 @@ std::string fleet_lines(const FleetAnswer& a) {
                         a.costs[i].years > 0 ? fmt::format("; {} to own for {:.3g} years",
                                                            with_commas(a.costs[i].total), a.costs[i].years)
                                              : "");
+  if (a.ownership)
+    text += broken_lines(report_label("purchase") + sum_in_parts(a.ownership->purchase_prices, a.currency) + "\n" +
+                         report_label("a year") + sum_in_parts(a.ownership->yearly, a.currency) + "\n") +
+            break_even_lines(*a.ownership);
   if (!a.tries.empty()) {
     const auto [least, largest] = std::ranges::minmax(a.tries, {}, &FleetTry::nodes);
     const int spares = std::ranges::max(a.tries, {}, &FleetTry::spares).spares;

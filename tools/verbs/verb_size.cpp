@@ -139,7 +139,8 @@ struct SizeFlags {
         "--network", network, "choose|A,B,...",
         "compare networks between the nodes of the cheapest clusters, and choose the cheapest that meets "
         "deadline and budget: all of nonblocking, 2:1, 4:1, rail-optimized and rail-only, or the named ones "
-        "(also 3:1 and other ratios); the loss is the additional step time over nonblocking");
+        "(also 3:1, 16 leaves and 4 spines, and both \"on rails\"); the loss is the additional step time over "
+        "nonblocking");
     arguments.option("--switch", network_switch, "NAME",
                      "with --network: the type of switch (`trainyard list switches`; default: that of cluster.fabric, "
                      "else one with the switch_ports of the prices)");

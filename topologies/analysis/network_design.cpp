@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <regex>
 #include <span>
+#include <string_view>
+#include <tuple>
 
 #include "models/reading/document.hpp"
+#include "sim/stable_sort.hpp"
 #include "sim/units.hpp"
 #include "topologies/analysis/clos_design.hpp"
 #include "topologies/fabrics/rails.hpp"
@@ -61,6 +66,45 @@ UpperLevels add_parts(NetworkDesign& design, std::int64_t count, std::int64_t le
   return upper;
 }
 
+/// Hosts and uplinks of each leaf, and the number of leaves.
+struct LeafShape {
+  std::int64_t hosts = 0, uplinks = 0, leaves = 0;
+  double ratio() const { return static_cast<double>(hosts) / static_cast<double>(uplinks); }
+};
+
+/// Returns the leaves of a network with stated numbers of leaves and spines; `units`: nodes, each with `hosts` adapters on
+/// one leaf, of each of `rails` equal groups of leaves. No value: they cannot be joined, or fewer spines would do.
+std::optional<LeafShape> stated_leaves(const NetworkKind& kind, std::int64_t units, std::int64_t hosts,
+                                       std::int64_t rails, std::int64_t ports) {
+  if (kind.leaves < 2 || kind.leaves > ports || kind.leaves % rails != 0 || kind.leaves / rails > units)
+    return std::nullopt;
+  LeafShape shape{ceiling(units, kind.leaves / rails) * hosts, 0, kind.leaves};
+  if (ceiling(units * hosts, shape.hosts) != kind.leaves / rails) return std::nullopt;  // a leaf without nodes
+  shape.uplinks = std::min({shape.hosts, ports - shape.hosts, kind.spines * (ports / kind.leaves)});
+  if (shape.uplinks < 1 || fewest_spines(shape.leaves, shape.uplinks, ports) != kind.spines) return std::nullopt;
+  return shape;
+}
+
+/// Nodes, or their adapters if a leaf has no room for a whole node, as a network of stated leaves spreads them.
+struct LeafUnits {
+  std::int64_t units = 0, hosts = 1, rails = 1;
+};
+LeafUnits units_of(const NetworkRequest& request, bool rails) {
+  if (rails) return {request.nodes, 1, request.adapters};
+  if (request.adapters < request.ports) return {request.nodes, request.adapters, 1};
+  return {static_cast<std::int64_t>(request.nodes) * request.adapters, 1, 1};
+}
+
+/// Returns the same, or throws UserError.
+LeafShape required_leaves(const NetworkKind& kind, const NetworkRequest& request) {
+  const LeafUnits all = units_of(request, kind.rails);
+  if (const auto shape = stated_leaves(kind, all.units, all.hosts, all.rails, request.ports)) return *shape;
+  throw UserError(
+      fmt::format("{}: so many leaves and spines of {} ports, and not fewer, do not join {} nodes of {} "
+                  "adapters{}",
+                  kind.name, request.ports, request.nodes, request.adapters, kind.rails ? " on rails" : ""));
+}
+
 NetworkDesign rail_design(const NetworkKind& kind, const NetworkRequest& request) {
   if (request.adapters < 2)
     throw UserError(fmt::format("{}: nodes of two adapters or more expected, not of {}", kind.name, request.adapters));
@@ -68,41 +112,54 @@ NetworkDesign rail_design(const NetworkKind& kind, const NetworkRequest& request
   const std::int64_t nodes = request.nodes, rails = request.adapters;
   design.hosts = nodes * rails;
   design.rails = rails;
-  const std::int64_t half = request.ports / 2;
-  // A rail without a spine may fill its only switch. The others need as many ports up as down.
-  const std::int64_t leaves = !kind.joined && nodes <= request.ports ? 1 : ceiling(nodes, half);
-  const std::int64_t hosts = ceiling(nodes, leaves);
-  design.hosts_of_leaf = hosts;
+  LeafShape leaf;
+  if (kind.spines > 0) {
+    leaf = required_leaves(kind, request);
+    leaf.leaves /= rails;
+  } else {
+    const std::int64_t most = most_hosts_of_leaf(request.ports, kind.oversubscription);
+    if (most == 0) refuse_size(kind, request);
+    // A rail without a spine may fill its only switch.
+    leaf.leaves = !kind.joined && nodes <= request.ports ? 1 : ceiling(nodes, most);
+    leaf.hosts = ceiling(nodes, leaf.leaves);
+    leaf.uplinks = divide_links(static_cast<double>(leaf.hosts), kind.oversubscription);
+  }
+  design.hosts_of_leaf = leaf.hosts;
   if (kind.joined)
-    add_parts(design, 1, rails * leaves, hosts, kind, request);
+    add_parts(design, 1, rails * leaf.leaves, leaf.uplinks, kind, request);
   else
-    add_parts(design, rails, leaves, hosts, kind, request);
+    add_parts(design, rails, leaf.leaves, leaf.uplinks, kind, request);
   design.base = kind.joined ? "rail-optimized" : "rail-only";
   // With three levels, only the latency of two more switches on some ways is left out.
-  design.levels = {{static_cast<int>(hosts), 1}};
+  design.levels = {{static_cast<int>(leaf.hosts), leaf.ratio()}};
   return design;
 }
 
 NetworkDesign leaf_design(const NetworkKind& kind, const NetworkRequest& request) {
   NetworkDesign design;
   design.hosts = static_cast<std::int64_t>(request.nodes) * request.adapters;
-  if (design.hosts <= request.ports) {
+  if (design.hosts <= request.ports && kind.spines == 0) {
     design.leaves = design.switches = 1;
     design.hosts_of_leaf = design.hosts;
     design.base = "nonblocking";
     return design;
   }
-  const std::int64_t most = most_hosts_of_leaf(request.ports, kind.oversubscription);
-  if (most == 0) refuse_size(kind, request);
-  // Whole nodes on a leaf, if one fits, spread evenly over the leaves.
-  const std::int64_t unit = most >= request.adapters ? request.adapters : 1;
-  const std::int64_t units = design.hosts / unit, leaves = ceiling(units, most / unit);
-  const std::int64_t hosts = ceiling(units, leaves) * unit;
-  design.hosts_of_leaf = hosts;
-  const std::int64_t uplinks = divide_links(static_cast<double>(hosts), kind.oversubscription);
-  const UpperLevels upper = add_parts(design, 1, leaves, uplinks, kind, request);
+  LeafShape leaf;
+  if (kind.spines > 0) {
+    leaf = required_leaves(kind, request);
+  } else {
+    const std::int64_t most = most_hosts_of_leaf(request.ports, kind.oversubscription);
+    if (most == 0) refuse_size(kind, request);
+    // Whole nodes on a leaf, if one fits, spread evenly over the leaves.
+    const std::int64_t unit = most >= request.adapters ? request.adapters : 1, units = design.hosts / unit;
+    leaf.leaves = ceiling(units, most / unit);
+    leaf.hosts = ceiling(units, leaf.leaves) * unit;
+    leaf.uplinks = divide_links(static_cast<double>(leaf.hosts), kind.oversubscription);
+  }
+  design.hosts_of_leaf = leaf.hosts;
+  const UpperLevels upper = add_parts(design, 1, leaf.leaves, leaf.uplinks, kind, request);
   design.base = "leaf-spine";
-  design.levels = {{static_cast<int>(hosts), static_cast<double>(hosts) / static_cast<double>(uplinks)}};
+  design.levels = {{static_cast<int>(leaf.hosts), leaf.ratio()}};
   if (upper.leaves_of_pod > 0) design.levels.push_back({static_cast<int>(upper.leaves_of_pod), 1});
   return design;
 }
@@ -115,17 +172,28 @@ NetworkKind read_network_kind(const std::string& name, const std::string& flag) 
   if (name == "nonblocking") return {name};
   if (name == "rail-optimized") return {name, 1, true, true};
   if (name == "rail-only") return {name, 1, true, false};
-  constexpr double most = 64;
-  if (name.ends_with(":1")) {
-    double ratio = 0;
+  constexpr std::string_view rails = " on rails";
+  NetworkKind kind{name, 1, name.ends_with(rails)};
+  const std::string shape = name.substr(0, name.size() - (kind.rails ? rails.size() : 0));
+  const auto number = [](const std::string& text) {
     try {
-      ratio = parse_number(name.substr(0, name.size() - 2));
+      return parse_number(text);
     } catch (const UserError&) {
+      return 0.0;
     }
-    if (ratio >= 1 && ratio <= most) return {name, ratio};
+  };
+  constexpr double most = 64;
+  if (shape.ends_with(":1")) kind.oversubscription = number(shape.substr(0, shape.size() - 2));
+  if (shape.ends_with(":1") && kind.oversubscription >= 1 && kind.oversubscription <= most) return kind;
+  kind.oversubscription = 1;
+  static const std::regex leaves_and_spines("([0-9]{1,4}) leaves and ([0-9]{1,4}) spines?");
+  if (std::smatch found; std::regex_match(shape, found, leaves_and_spines)) {
+    kind.leaves = std::stoi(found[1]);
+    kind.spines = std::stoi(found[2]);
+    if (kind.leaves > 1 && kind.spines > 0) return kind;
   }
   std::vector<std::string> names = network_kinds();
-  names.emplace_back("3:1");
+  names.insert(names.end(), {"3:1", "2:1 on rails", "16 leaves and 4 spines", "16 leaves and 4 spines on rails"});
   throw UserError(fmt::format("{}: unknown network \"{}\"{}", flag, name, hint(name, names)));
 }
 
@@ -145,6 +213,34 @@ NetworkDesign design_network(const NetworkKind& kind, const NetworkRequest& requ
   return kind.rails ? rail_design(kind, request) : leaf_design(kind, request);
 }
 
+std::vector<std::string> efficient_networks(const NetworkRequest& request, bool rails) {
+  struct Candidate {
+    NetworkKind kind;
+    LeafShape leaf;
+    std::int64_t switches() const { return kind.leaves + kind.spines; }
+  };
+  std::vector<Candidate> all;
+  const LeafUnits units = units_of(request, rails);
+  NetworkKind kind{"", 1, rails};
+  for (kind.leaves = 2; kind.leaves <= request.ports; ++kind.leaves)
+    for (kind.spines = 1; kind.spines < request.ports; ++kind.spines)
+      if (const auto leaf = stated_leaves(kind, units.units, units.hosts, units.rails, request.ports))
+        all.push_back({kind, *leaf});
+  sort_stably(all, [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.switches(), a.leaf.ratio(), a.leaf.leaves * a.leaf.uplinks) <
+           std::tuple(b.switches(), b.leaf.ratio(), b.leaf.leaves * b.leaf.uplinks);
+  });
+  std::vector<std::string> names;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Candidate& each : all) {
+    if (each.leaf.ratio() >= least) continue;
+    least = each.leaf.ratio();
+    names.push_back(fmt::format("{} leaves and {} spine{}{}", each.kind.leaves, each.kind.spines,
+                                each.kind.spines == 1 ? "" : "s", rails ? " on rails" : ""));
+  }
+  return names;
+}
+
 std::optional<NetworkDesign> network_of_fabric(const ClusterSpec& cluster, int ports) {
   NetworkRequest request{cluster.nodes, cluster.node.hcas, ports};
   if (!cluster.others.empty()) {
@@ -159,15 +255,19 @@ std::optional<NetworkDesign> network_of_fabric(const ClusterSpec& cluster, int p
     if (level.oversubscription != 1) return std::nullopt;
   const FabricLevel& leaf = levels.front();
   if (is_by_rails(cluster)) {
-    if (leaf.oversubscription != 1 || !cluster.others.empty()) return std::nullopt;
+    if (!cluster.others.empty()) return std::nullopt;
     const bool is_joined = fabric.joins_rails();
-    return design_network({is_joined ? "rail-optimized" : "rail-only", 1, true, is_joined}, request);
+    if (leaf.oversubscription == 1)
+      return design_network({is_joined ? "rail-optimized" : "rail-only", 1, true, is_joined}, request);
+    if (!is_joined) return std::nullopt;
   }
   NetworkDesign design;
   design.hosts = static_cast<std::int64_t>(request.nodes) * request.adapters;
-  design.hosts_of_leaf = std::min<std::int64_t>(leaf.down, design.hosts);
-  design.base = "leaf-spine";
-  const std::int64_t leaves = ceiling(design.hosts, design.hosts_of_leaf);
+  design.rails = is_by_rails(cluster) ? request.adapters : 0;
+  const std::int64_t rails = std::max<std::int64_t>(1, design.rails), hosts_of_rail = design.hosts / rails;
+  design.hosts_of_leaf = std::min<std::int64_t>(leaf.down, hosts_of_rail);
+  design.base = design.rails > 0 ? "rail-optimized" : "leaf-spine";
+  const std::int64_t leaves = rails * ceiling(hosts_of_rail, design.hosts_of_leaf);
   const std::int64_t uplinks = divide_links(static_cast<double>(design.hosts_of_leaf), leaf.oversubscription);
   if (design.hosts_of_leaf + (leaves > 1 ? uplinks : 0) > ports) return std::nullopt;
   add_parts(design, 1, leaves, uplinks, {cluster.fabric_name.empty() ? "leaf-spine" : cluster.fabric_name}, request);

@@ -12,16 +12,18 @@ namespace trainyard {
 
 /// A kind of switched network between equal nodes.
 struct NetworkKind {
-  std::string name;             ///< "nonblocking", "2:1", "rail-optimized", "rail-only"
+  std::string name;             ///< "nonblocking", "2:1", "16 leaves and 4 spines", "rail-optimized", "2:1 on rails"
   double oversubscription = 1;  ///< ratio of the hosts of a leaf to its uplinks
   bool rails = false;           ///< a leaf takes the adapters of one place in their nodes
   bool joined = true;           ///< false: no switch joins two rails
+  std::int64_t leaves = 0;      ///< number of leaves, below `spines` spines; 0: as few as the ratio needs
+  std::int64_t spines = 0;
 };
 
 /// Lists the kinds that are compared by default.
 std::vector<std::string> network_kinds();
-/// Reads "nonblocking", "N:1", "rail-optimized" or "rail-only". Throws UserError, with the nearest name, for another
-/// one. `flag` begins the error.
+/// Reads "nonblocking", "N:1", "N leaves and M spines", both also "on rails", "rail-optimized" or "rail-only". Throws
+/// UserError, with the nearest name, for another one. `flag` begins the error.
 NetworkKind read_network_kind(const std::string& name, const std::string& flag);
 
 /// Nodes of one type, and the ports of each switch between them.
@@ -43,6 +45,11 @@ struct NetworkDesign {
   std::string base;                 ///< name of the fabric in the catalog
   std::vector<FabricLevel> levels;  ///< levels of that fabric; empty: one switch joins all
 
+  std::int64_t spines() const { return switches - leaves; }  ///< switches without a cable to a node
+  /// Returns the cables from a leaf to nodes over those to spines.
+  double oversubscription() const {
+    return uplinks > 0 ? static_cast<double>(hosts_of_leaf) / static_cast<double>(uplinks) : 1;
+  }
   std::int64_t cables() const { return hosts + links; }
   std::int64_t ports() const { return hosts + 2 * links; }  ///< ports of switches that cables use
   /// Writes the fabric as `cluster.fabric` takes it. `more`: further keys, "switch: quantum-2".
@@ -50,9 +57,14 @@ struct NetworkDesign {
 };
 
 /// Designs the network. Leaves have equally many hosts, whole nodes if possible, and spread their uplinks evenly over
-/// spines, or over the aggregation switches of a pod, whose uplinks spread over cores without oversubscription.
-/// Throws UserError if three levels are not enough, or if the nodes have no rails.
+/// spines, or over the aggregation switches of a pod, whose uplinks spread over cores without oversubscription. With
+/// stated numbers of leaves and spines, each leaf has as many uplinks as these take. Throws UserError if three levels are
+/// not enough, if the nodes have no rails, or if such leaves and spines cannot be joined or fewer spines would do.
 NetworkDesign design_network(const NetworkKind&, const NetworkRequest&);
+
+/// Lists the kinds with leaves and spines, without rails or on rails, that no other kind with as few switches beats in
+/// oversubscription: those of the fewest switches (if equal, cables) first, the last one without oversubscription.
+std::vector<std::string> efficient_networks(const NetworkRequest&, bool rails);
 
 /// Designs the network that a cluster's fabric describes, of switches with so many ports: a nonblocking network as above, a
 /// folded Clos with the leaves, uplinks and rails of the fabric. No value: the parts of such a fabric are not known.

@@ -47,7 +47,7 @@ JsonFields<Ownership> ownership_fields() {
       .value(
           "per_million", "money", &O::per_million,
           "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use; with "
-          "failures, of a million that are completed")
+          "failures, of a million that are completed; of a fleet, for the horizon and the tokens of the shown run")
       .value("interest", "share", &O::interest, "interest of a year")
       .value("owned_nodes", "", &O::owned_nodes, "nodes that were owned before: the purchase price is of the others")
       .when(&O::owned_nodes, "with prices.purchase.owned")

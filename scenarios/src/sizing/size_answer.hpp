@@ -151,13 +151,15 @@ struct SizeCables {
 
 /// A network between the nodes of a cluster, with the cluster's plan simulated on it.
 struct SizeNetwork {
-  std::string network;  ///< kind of network: "nonblocking", "2:1", "rail-optimized", "rail-only"
+  std::string network;  ///< kind of network: "nonblocking", "2:1", "16 leaves and 4 spines", "rail-only"
   std::string model, node;
   int nodes = 0, gpus = 0;
   std::string error = {};                            ///< reason why there is no such network; empty: there is one
   std::string fabric = {};                           ///< as the scenario's `cluster.fabric` takes it
   std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
   std::int64_t spines = 0;                           ///< switches that have no port to a node
+  std::int64_t rails = 0;                            ///< adapters of a node, each on leaves of its own; 0: no rails
+  double oversubscription = 1;                       ///< cables from a leaf to nodes over those to spines
   int racks = 0;                                     ///< racks of nodes and switches; 0: the site does not say
   std::string plan = {};                             ///< the plan on this network, in words
   bool has_own_plan = false;                         ///< another plan than that of the cluster was found for it
@@ -165,6 +167,7 @@ struct SizeNetwork {
   std::vector<SizeCables> by_length = {};            ///< the cables, the shortest first
   std::int64_t owned_switches = 0;                   ///< switches that are owned already
   std::optional<double> price_of_switches = {};      ///< price of the bought switches. No value: they have no price
+  std::optional<double> price_of_cables = {};        ///< price of the bought cables. No value: they have no price
   std::optional<double> network_cost = {};           ///< cost of switches and cables. No value: they have no price
   std::optional<double> cost = {};                   ///< cost of nodes and network. No value: likewise
   double step_time = 0;                              ///< s

@@ -340,6 +340,8 @@ const JsonFields<SizeAnswer>& size_fields() {
           .list("not_searched", &A::not_searched, size_bound_fields(),
                 "node types that were not searched, with lower bounds of their plain plans; --work searches all")
           .when(&A::not_searched, "if the question covers more than it may search")
+          .value("left_out", "", &A::left_out, "node types that were not considered, each with the reason")
+          .when(&A::left_out, "if there are any")
           .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
           .when(&A::purchase, "with --purchase")
           .value("total_cost_years", "years", &A::total_years,

@@ -1,7 +1,8 @@
-// The switch of a question, the prices of the parts of a network, and the JSON of the compared networks.
+// The switch of a question, the prices of the parts of a network, and the compared networks in words and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
+#include "scenarios/src/sizing/size_ways.hpp"
 
 namespace trainyard {
 namespace {
@@ -41,7 +43,9 @@ JsonFields<SizeNetwork> size_network_fields() {
   const auto has_cost = [](const N& n) { return n.cost.has_value(); };
   const char *if_possible = "if there is such a network", *with_prices = "with prices of switches and cables";
   return JsonFields<N>()
-      .value("network", "", &N::network, "kind of network: nonblocking, N:1, rail-optimized or rail-only")
+      .value(
+          "network", "", &N::network,
+          "kind of network: nonblocking, N:1 or N leaves and M spines, both also on rails, rail-optimized or rail-only")
       .value("model", "", &N::model, "name of the model")
       .value("node", "", &N::node, "name of the node type")
       .value("nodes", "", &N::nodes, "number of nodes")
@@ -58,6 +62,10 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(is_good, if_possible)
       .value("spines", "", &N::spines, "number of those that have no port to a node")
       .when(is_good, if_possible)
+      .value("rails", "", &N::rails, "number of rails, one for each adapter of a node; 0: leaves take whole nodes")
+      .when(is_good, if_possible)
+      .value("oversubscription", "", &N::oversubscription, "cables from a leaf to nodes over those to spines")
+      .when(is_good, if_possible)
       .value("ports", "", &N::ports, "ports of switches that have a cable")
       .when(is_good, if_possible)
       .value("cables", "", &N::cables, "number of cables, to nodes and between switches")
@@ -70,6 +78,8 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(&N::owned_switches, "with prices.purchase.owned")
       .value("price_of_switches", "money", &N::price_of_switches, "price of the bought switches")
       .when(&N::price_of_switches, "if switches have a price")
+      .value("price_of_cables", "money", &N::price_of_cables, "price of the bought cables")
+      .when(&N::price_of_cables, with_prices)
       .value("network_cost", "money", &N::network_cost,
              "price of switches and cables; without --purchase, the cost of owning them during the training")
       .when(has_cost, with_prices)
@@ -179,6 +189,46 @@ JsonFields<SizeNetworks> size_networks_fields() {
       .when(&N::unpriced, "if networks have no price")
       .value("reason", "", &N::reason, "the choice with its figures, or why there is none")
       .list("rows", &N::rows, size_network_fields(), "the compared networks, by cluster");
+}
+
+std::string network_reason(const SizeAnswer& answer, const SizeNetworks& networks, const SizeNetwork* full) {
+  const std::string conditions = answer.budget > 0 ? "deadline and budget" : "the deadline";
+  const auto money = [&](double amount) { return with_commas(amount) + " " + answer.currency; };
+  const auto cluster = [&](const SizeNetwork& n) {
+    const bool is_plain = n.terms.empty() || n.terms == answer.plain_terms;
+    return fmt::format("{} x {}{}", n.nodes, n.node, is_plain ? "" : " (" + n.terms + ")");
+  };
+  if (!networks.unpriced.empty())
+    return fmt::format("no choice without {}: the table has parts and loss only", networks.unpriced);
+  const SizeNetwork* best = networks.choice();
+  if (!best) return "no network of the table meets " + conditions;
+  const auto cheapest = [&](auto&& counts) {
+    const SizeNetwork* least = nullptr;
+    for (const SizeNetwork& row : networks.rows)
+      if (counts(row) && row.good() && row.cost && row.missed.empty() && (!least || *row.cost < *least->cost))
+        least = &row;
+    return least;
+  };
+  std::string text = fmt::format("{} on {} costs {}, the least that meets {}", best->network, cluster(*best),
+                                 money(*best->cost), conditions);
+  if (best->network == kFullNetwork) {
+    const SizeNetwork* next = cheapest([&](const SizeNetwork& row) { return &row != best; });
+    if (!next) return text + "; no other network of the table meets " + conditions;
+    return text + fmt::format("; the next, {} on {}, costs {}", next->network, cluster(*next), money(*next->cost));
+  }
+  if (!full) return text;
+  const double saved = *full->cost - *best->cost;
+  text += fmt::format("; a step takes {:.4g} s, {} against the {:.4g} s of nonblocking, which costs {} {}",
+                      best->step_time, signed_percent(best->step_time / full->step_time - 1, 2), full->step_time,
+                      money(std::abs(saved)), saved < 0 ? "less" : "more");
+  const SizeNetwork* of_full = cheapest([](const SizeNetwork& row) { return row.network == kFullNetwork; });
+  if (!of_full) return text + "; the table has no nonblocking network that meets " + conditions;
+  if (cluster(*of_full) != cluster(*best))
+    return text +
+           fmt::format("; with nonblocking, {} would be the choice for {}", cluster(*of_full), money(*of_full->cost));
+  if (of_full->plan != best->plan)
+    return text + fmt::format("; its plan is another one than that of nonblocking ({})", of_full->plan);
+  return text + "; nodes and plan are those of nonblocking";
 }
 
 std::string size_networks_csv(const SizeNetworks& networks) {

@@ -17,8 +17,7 @@
 namespace trainyard {
 namespace {
 
-constexpr const char* kFullNetwork = "nonblocking";  ///< the network to which the others are compared
-constexpr double kYear = kHoursOfYear * 3600;        ///< s
+constexpr double kYear = kHoursOfYear * 3600;  ///< s
 class NetworkComparison {
  public:
   NetworkComparison(SizeAnswer& answer, const SizeQuestion& question, const NetworkSearch& search = {})
@@ -56,7 +55,10 @@ class NetworkComparison {
     if (clusters.empty())
       networks_.reason = "no cluster of several nodes that switches join was found";
     else
-      networks_.reason = reason() + counted_words();
+      networks_.reason =
+          network_reason(answer_, networks_, full_of_choice()) +
+          (answer_.counted_network.empty() ? "; all other figures are those without --network"
+                                           : fmt::format("; all other figures count {}", answer_.counted_network));
     answer_.networks = std::move(networks_);
   }
 
@@ -149,30 +151,31 @@ class NetworkComparison {
       }
   }
 
-  /// Tries numbers of spines on the cluster of the choice: halves the interval between the fewest with which it meets all
-  /// conditions and those that miss them. Each number is an oversubscription of the leaves.
+  /// Tries numbers of leaves and spines on the cluster of the choice, without rails and with them if rails are compared.
   void try_spines() {
     const SizeNetwork* choice = networks_.choice();
     if (!choice || !networks_.unpriced.empty()) return;
     const SizeRow cluster = own_row(*choice);
-    const SizeNetwork full = joined(cluster, kFullNetwork).network;
-    std::int64_t missed = 0, met = full.spines;
-    for (const SizeNetwork& row : networks_.rows)
-      if (is_same_cluster(row, cluster) && row.good() && row.network.ends_with(":1") && row.spines > 0)
-        row.missed.empty() ? met = std::min(met, row.spines) : missed = std::max(missed, row.spines);
-    const double hosts = static_cast<double>(cluster.nodes) * type_of(cluster).hcas;
-    while (met - missed > 1) {
-      const std::int64_t spines = (met + missed) / 2;
-      constexpr double hundredths = 100;
-      const double ratio = std::ceil(hundredths * hosts / static_cast<double>(spines * type_.ports)) / hundredths;
-      const std::string kind = fmt::format("{:g}:1", ratio);
-      if (ratio <= 1 || !possible_cost(cluster, kind)) {
-        met = spines;  // fewer may still cost less than the choice
-        continue;
+    const NetworkRequest request{cluster.nodes, type_of(cluster).hcas, type_.ports};
+    const std::vector<std::string>& kinds = question_.options().networks;
+    if (request.ports < cluster.nodes * request.adapters) try_spines(cluster, efficient_networks(request, false));
+    if (request.adapters > 1 && std::ranges::find(kinds, "rail-optimized") != kinds.end())
+      try_spines(cluster, efficient_networks(request, true));
+  }
+
+  /// Looks for the first of these networks that meets all conditions, among those that could cost less than the choice. Each
+  /// has more switches and less oversubscription than those before it, and is taken to be faster: halves the list.
+  void try_spines(const SizeRow& cluster, const std::vector<std::string>& kinds) {
+    std::size_t begin = 0, end = kinds.size();
+    while (begin < end) {
+      const std::size_t middle = (begin + end) / 2;
+      bool is_met = true;  // it costs as much as the choice: fewer switches may cost less
+      if (possible_cost(cluster, kinds[middle])) {
+        const SizeNetwork& row = add_row(cluster, kinds[middle]);
+        is_met = row.good() && row.missed.empty();
+        choose();
       }
-      const SizeNetwork& row = add_row(cluster, kind);
-      (row.good() && row.missed.empty() ? met : missed) = spines;
-      choose();
+      is_met ? end = middle : begin = middle + 1;
     }
   }
 
@@ -266,7 +269,9 @@ class NetworkComparison {
     SizeNetwork& network = joined.network;
     joined.row.network = network.network;
     network.switches = design.switches;
-    network.spines = design.switches - design.leaves;
+    network.spines = design.spines();
+    network.rails = design.rails;
+    network.oversubscription = design.oversubscription();
     network.ports = design.ports();
     network.cables = design.cables();
     add_cables(design, type, network);
@@ -322,12 +327,14 @@ class NetworkComparison {
     for (const SizeCables& each : network.by_length)
       if (each.price) cables += *each.price * static_cast<double>(each.count - each.owned);
     if (!networks_.unpriced.empty()) return;
+    network.price_of_cables = cables;
     const Purchase& purchase = question_.prices().purchase;
     if (cluster.ownership) cluster.ownership->set_network(purchase, *network.price_of_switches, cables);
     if (answer_.purchase) {
       if (!cluster.ownership) return;
       if (cluster.ownership->owned_nodes >= cluster.nodes) {  // they have a network
         network.price_of_switches.reset();
+        network.price_of_cables.reset();
         for (SizeCables& each : network.by_length) each.price.reset();
       }
       const auto& parts = cluster.ownership->purchase_prices;
@@ -396,43 +403,14 @@ class NetworkComparison {
     });
   }
 
-  std::string conditions() const { return answer_.budget > 0 ? "deadline and budget" : "the deadline"; }
-  std::string money(double amount) const { return with_commas(amount) + " " + answer_.currency; }
-
-  std::string terms_words(const SizeNetwork& network) const {
-    return network.terms.empty() || network.terms == answer_.plain_terms ? "" : " (" + network.terms + ")";
-  }
-
-  std::string counted_words() const {
-    return answer_.counted_network.empty() ? "; all other figures are those without --network"
-                                           : fmt::format("; all other figures count {}", answer_.counted_network);
-  }
-
-  /// States the choice with its figures: beside the nonblocking network of its cluster, else beside the next choice.
-  std::string reason() {
-    if (!networks_.unpriced.empty())
-      return fmt::format("no choice without {}: the table has parts and loss only", networks_.unpriced);
+  /// Returns the nonblocking network of the choice's cluster. Null: there is no choice, or no such network.
+  const SizeNetwork* full_of_choice() {
     const SizeNetwork* best = networks_.choice();
-    if (!best) return "no network of the table meets " + conditions();
-    std::string text = fmt::format("{} on {} x {}{} costs {}, the least that meets {}", best->network, best->nodes,
-                                   best->node, terms_words(*best), money(*best->cost), conditions());
-    if (best->network != kFullNetwork) {
-      SizeNetwork of_cluster = *best;
-      of_cluster.network = kFullNetwork;
-      const SizeNetwork& full = joined_.at(name_in_table(of_cluster)).network;
-      if (!full.good()) return text;
-      const double saved = *full.cost - *best->cost;
-      return text + fmt::format("; a step takes {:.4g} s, {} against the {:.4g} s of nonblocking, which costs {} {}",
-                                best->step_time, signed_percent(best->step_time / full.step_time - 1, 2),
-                                full.step_time, money(std::abs(saved)), saved < 0 ? "less" : "more");
-    }
-    const SizeNetwork* next = nullptr;
-    for (const SizeNetwork& row : networks_.rows)
-      if (&row != best && row.good() && row.cost && row.missed.empty() && (!next || *row.cost < *next->cost))
-        next = &row;
-    if (!next) return text + "; no other network of the table meets " + conditions();
-    return text + fmt::format("; the next, {} on {} x {}{}, costs {}", next->network, next->nodes, next->node,
-                              terms_words(*next), money(*next->cost));
+    if (!best) return nullptr;
+    SizeNetwork of_cluster = *best;
+    of_cluster.network = kFullNetwork;
+    const auto found = joined_.find(name_in_table(of_cluster));
+    return found == joined_.end() || !found->second.network.good() ? nullptr : &found->second.network;
   }
 };
 

@@ -8,6 +8,8 @@
 
 namespace trainyard {
 
+constexpr const char* kFullNetwork = "nonblocking";  ///< the network to which the others are compared
+
 /// Ports of a switch if the question states none: those of NVIDIA's Quantum-2 (catalog, switches).
 constexpr int kPortsOfSwitch = 64;
 
@@ -57,13 +59,17 @@ void check_networks(const SizeQuestion&);
 
 /// Compares the requested networks on the cheapest clusters in time of a judged answer, else on the nearest: all networks
 /// on the first of them, and on each other cluster in time those networks whose price leaves it a chance to cost least. On
-/// two levels of leaves, numbers of spines between the compared ones are tried, too. Each row is the cluster's plan,
+/// two levels of leaves, other numbers of leaves and spines are tried, too, without rails and on rails. Each row is the cluster's plan,
 /// simulated on that network; if that loses time and the row could be the choice, a plan is searched for that network.
 /// Sets `networks`. If networks have prices, judges all clusters again with the chosen network between their nodes, or
 /// else with the cheapest one in time. Throws Interruption.
 void compare_networks(SizeAnswer&, const SizeQuestion&, const NetworkSearch&);
 
 JsonFields<SizeNetworks> size_networks_fields();
+
+/// States the choice with its figures beside the nonblocking network of its cluster (null: there is none) or the next
+/// choice, and whether nodes and plan would be others if all networks were nonblocking; or why there is no choice.
+std::string network_reason(const SizeAnswer&, const SizeNetworks&, const SizeNetwork* full);
 
 /// Returns a row of an answer with this network between its nodes. The row stays as it is if there is no such network.
 SizeRow row_on_network(const SizeRow&, const std::string& kind, SizeAnswer, const SizeQuestion&);

@@ -122,6 +122,8 @@ function costs() {
   const all = answer.costs || [];
   if (all.length) section('Ways to pay', table([{name: 'paid'}, {name: `${answer.currency} for the horizon`, number: true}, {name: 'a node-hour', number: true}, {name: 'years', number: true}, {name: `${answer.currency} to own for them`, number: true}],
     all.map((c, i) => [c.terms, at(`costs.${i}.cost`, 'number'), at(`costs.${i}.node_hour`, 'number'), optional(`costs.${i}.years`), optional(`costs.${i}.total`)]), true));
+  if (answer.ownership) section('What owning costs', ownershipTable('ownership', answer.currency), breakEvenTable('ownership', answer.currency),
+    el('p', {class: 'quiet'}, 'A year with the power that the cluster takes in this fleet; in use from: share of the year in which it takes it.'));
 }
 
 verdict();

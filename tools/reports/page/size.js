@@ -120,12 +120,12 @@ function networks() {
   if (!all) return;
   const priced = all.unpriced === undefined, at = i => `networks.rows.${i}`;
   const money = priced ? [{name: `${currency} for the network`, number: true}, {name: `${currency} in all`, number: true}] : [];
-  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'switches', number: true}, {name: 'spines', number: true},
+  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'oversubscription', number: true}, {name: 'rails', number: true}, {name: 'switches', number: true}, {name: 'spines', number: true},
     {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses'}, {name: 'plan', words: true}],
-    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.spines`, 'number'),
+    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, n.error ? '–' : {text: el('span', {}, figure(`${at(i)}.oversubscription`, 'number'), ':1'), sort: n.oversubscription}, n.rails ? cell(`${at(i)}.rails`, 'number') : '–', cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.spines`, 'number'),
       cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
       cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'days'), n.error || n.missed || 'none', (n.plan || '') + (n.has_own_plan ? ' (searched for this network)' : '')]), true) : null,
-    el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Spines: switches without a port to a node. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
+    el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Spines: switches without a port to a node. Oversubscription: cables from a leaf to nodes over those to spines. Rails: adapters of a node, each with leaves of its own. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
       + (!priced ? '' : answer.purchase ? 'The cost of the network is the price of switches and cables; in all: with nodes and storage.'
         : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')), networkParts(all));
 }
@@ -159,12 +159,15 @@ function networkParts(all) {
   const n = all.rows[i], at = `networks.rows.${i}`, bought = (count, owned) => count - (owned || 0), full = v => v === undefined ? '–' : v.toLocaleString('en-US', {maximumFractionDigits: 2});
   const parts = n.by_length.map((c, k) => [c.optical ? 'optical cable' : 'copper cable', `${c.length_m} m`, cell(`${at}.by_length.${k}.count`, 'number'),
     full(c.price), c.price === undefined ? '–' : full(c.price * bought(c.count, c.owned))]);
+  const one = n.price_of_switches ? n.price_of_switches / bought(n.switches, n.owned_switches) : undefined, leaves = n.switches - n.spines, ownedLeaves = Math.min(leaves, n.owned_switches || 0);
+  const switches = [['leaf switch', leaves, ownedLeaves], ['spine switch', n.spines, (n.owned_switches || 0) - ownedLeaves]].filter(([, count]) => count)
+    .map(([part, count, owned]) => [part, '', count.toLocaleString('en-US'), one === undefined ? '–' : full(one), one === undefined ? full(n.price_of_switches) : full(one * bought(count, owned))]);
   const sum = n.price_of_switches === undefined || n.by_length.some(c => c.price === undefined) ? undefined
     : n.by_length.reduce((all, c) => all + c.price * bought(c.count, c.owned), n.price_of_switches);
   const owned = n.owned_switches || n.by_length.some(c => c.owned) ? `Owned already: ${[n.owned_switches && `${n.owned_switches} switches`, ...n.by_length.map(c => c.owned && `${c.owned} cables of ${c.length_m} m`)].filter(Boolean).join(', ')}.` : '';
   return el('div', {class: 'screen'}, el('h3', {}, `Parts of ${n.network} on ${n.nodes} × ${n.node}, with ${n.nodes_of_rack} node${n.nodes_of_rack === 1 ? '' : 's'} in a rack`),
     table([{name: 'part'}, {name: 'length', number: true}, {name: 'count', number: true}, {name: `${currency} for one`, number: true}, {name: currency, number: true}],
-      [['switch', '', cell(`${at}.switches`, 'number'), !n.price_of_switches ? '–' : full(n.price_of_switches / bought(n.switches, n.owned_switches)), full(n.price_of_switches)], ...parts,
+      [...switches, ...parts,
         ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])]), owned ? el('p', {class: 'quiet'}, owned) : null);
 }
 
@@ -191,6 +194,7 @@ function sizes() {
   const limits = answer.site_limits || [];
   if (limits.length) section('Room at the site', table([{name: 'nodes'}, {name: 'room for', number: true}, {name: 'power of a node', number: true}, {name: 'limit'}, {name: 'nodes of a rack', number: true}, {name: 'limit of a rack'}],
     limits.map((l, i) => [l.node, cell(`site_limits.${i}.nodes`, 'number'), {text: power(l.node_power_W), sort: l.node_power_W || 0}, siteWords[l.limit] || l.limit, cell(`site_limits.${i}.nodes_of_rack`, 'number'), siteWords[l.rack_limit] || '–']), true));
+  if (answer.left_out) section('Not considered', el('ul', {}, ...answer.left_out.map(words => el('li', {}, words))));
 }
 
 function assumptions() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/energy/prices.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/studies/fleet/queue.hpp"
 
@@ -87,12 +88,13 @@ struct FleetAnswer {
   std::vector<FleetGroup> groups;
   std::vector<FleetRow> rows;
   FleetUse use;
-  double mean_queue = 0;         ///< mean number of waiting trainings over the runs
-  int longest_queue = 0;         ///< largest number of waiting trainings in any run
-  std::string currency;          ///< empty: there are no prices
-  std::vector<FleetCost> costs;  ///< the least first
-  bool is_chosen = false;        ///< the number of nodes is searched
-  std::vector<FleetTry> tries;   ///< empty: no other number of nodes was tried
+  double mean_queue = 0;               ///< mean number of waiting trainings over the runs
+  int longest_queue = 0;               ///< largest number of waiting trainings in any run
+  std::string currency;                ///< empty: there are no prices
+  std::vector<FleetCost> costs;        ///< the least first
+  std::optional<Ownership> ownership;  ///< parts of a purchase, and the rents beside it. No value: it has no price
+  bool is_chosen = false;              ///< the number of nodes is searched
+  std::vector<FleetTry> tries;         ///< empty: no other number of nodes was tried
   /// If these nodes are given and not enough: the fewest of those tried with which no training is late, as a search
   /// finds them.
   std::optional<FleetTry> enough;

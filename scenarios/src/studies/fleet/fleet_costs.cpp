@@ -22,6 +22,7 @@ const FleetStep& first_step(const FleetAnswer& a, std::size_t training) {
 /// Adds cost and energy of the tokens of each training, over its arrivals of the shown run.
 void add_token_costs(FleetAnswer& a) {
   std::vector<double> joules(a.groups.size(), 0);
+  double all_tokens = 0;
   for (const FleetRow& row : a.rows)
     joules[row.training] += row.outcome.node_seconds.on_nodes() * first_step(a, row.training).watts_a_node;
   for (std::size_t i = 0; i < a.groups.size(); ++i) {
@@ -29,7 +30,11 @@ void add_token_costs(FleetAnswer& a) {
     const double tokens = group.arrivals * first_step(a, i).tokens;
     if (tokens > 0) group.per_million = 1e6 * group.money / tokens;
     if (joules[i] > 0) group.tokens_per_joule = tokens / joules[i];
+    all_tokens += tokens;
   }
+  if (a.ownership && all_tokens > 0)
+    a.ownership->per_million =
+        1e6 * a.ownership->year() * a.horizon / (kHoursOfYear * kSecondsOfFleetHour) / all_tokens;
 }
 
 /// Adds the cost of the cluster by each way to pay. The trainings of the shown run share the least cost by their
@@ -56,13 +61,21 @@ void add_costs(const FleetFile& file, double watt_seconds, FleetAnswer& a) {
     const Watts most = prices.purchase.kw_month > 0 ? provided_power(node, Catalog()) : node.most_power();
     const std::vector<BoughtNodes> bought{{node.name, node.gpu.name, a.nodes, node.gpus, node.hcas, most.value}};
     const double watts = watt_seconds / a.horizon / pue;
-    Ownership owned = cost_of_ownership(prices.purchase, bought, watts, pue, 0);
+    const int bought_gpus = std::max(0, a.nodes - prices.purchase.number_owned(node.name)) * node.gpus;
+    Ownership owned = cost_of_ownership(prices.purchase, bought, watts, pue,
+                                        prices.gpu_hour(node.name, node.gpu.name, node.gpus) * bought_gpus);
     ClusterSpec cluster = file.cluster;
     cluster.nodes = a.nodes;
     set_fabric_network(cluster, prices.purchase, owned);
     add("purchase", owned.year() * hours / kHoursOfYear);
     a.costs.back().years = owned.years;
     a.costs.back().total = owned.total();
+    for (const Prices::Offer& offer : prices.offers)
+      if (const auto hour = Prices::gpu_hour_among(offer.rents, node.name, node.gpu.name, node.gpus);
+          hour && *hour > 0 && offer.months > 0 && bought_gpus > 0)
+        owned.add_rent(offer.name(), *hour * bought_gpus * kHoursOfYear * offer.idle,
+                       *hour * bought_gpus * kHoursOfYear);
+    a.ownership = std::move(owned);
   }
   if (a.costs.empty()) fail(prices.place, fmt::format("prices: {} has neither a rent nor a purchase price", node.name));
   sort_stably(a.costs, [](const FleetCost& x, const FleetCost& y) { return x.money < y.money; });

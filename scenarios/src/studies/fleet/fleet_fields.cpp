@@ -7,6 +7,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/memory_verdict.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
 
@@ -164,6 +165,9 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                     .when(&FleetCost::years, "of a purchase"),
                 "cost of the cluster by each way to pay, the least first")
           .when(has_prices, "with prices")
+          .object("ownership", &A::ownership, ownership_fields(),
+                  "cost of buying the cluster, with the power that it takes here, beside its rents")
+          .when(&A::ownership, "if its nodes have a purchase price")
           .list("tries", &A::tries,
                 JsonFields<FleetTry>()
                     .value("nodes", "", &FleetTry::nodes, "number of nodes")
