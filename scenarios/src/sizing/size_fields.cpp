@@ -13,14 +13,34 @@
 namespace trainyard {
 namespace {
 
+constexpr struct {
+  const ClusterName& operator()(const ClusterName& cluster) const { return cluster; }
+  ClusterName& operator()(ClusterName& cluster) const { return cluster; }
+} name_of_cluster;
+
+JsonFields<ClusterName> cluster_fields() {
+  using C = ClusterName;
+  return JsonFields<C>()
+      .value("model", "", &C::model, "name of the model")
+      .value("node", "", &C::node, "name of the node type")
+      .value("nodes", "", &C::nodes, "number of nodes");
+}
+
+JsonFields<ClusterName> beside_fields() {
+  using C = ClusterName;
+  return JsonFields<C>()
+      .value("beside", "", &C::beside, "type of owned nodes that train in the same job")
+      .when(&C::beside, "if there are such nodes")
+      .value("beside_nodes", "", &C::beside_nodes, "number of these nodes")
+      .when(&C::beside, "if there are such nodes");
+}
+
 JsonFields<SizeRow> size_row_fields() {
   using R = SizeRow;
   const auto is_good = [](const R& r) { return r.good(); };
   const char* if_possible = "if the training is possible";
   return JsonFields<R>()
-      .value("model", "", &R::model, "name of the model")
-      .value("node", "", &R::node, "name of the node type")
-      .value("nodes", "", &R::nodes, "number of nodes")
+      .inlined(name_of_cluster, cluster_fields())
       .value("gpus", "", &R::gpus, "number of devices of all nodes")
       .value("batch", "", &R::batch, "samples of a step")
       .when(&R::batch, "if the scenario can be read")
@@ -107,10 +127,7 @@ JsonFields<SizeRow> size_row_fields() {
       .when(&R::rents, "with prices of reserved terms or spot")
       .value("network", "", &R::network, "kind of network that its figures count")
       .when(&R::network, "with --network, if a network is counted and it has one")
-      .value("beside", "", &R::beside, "type of owned nodes that train in the same job")
-      .when(&R::beside, "if there are such nodes")
-      .value("beside_nodes", "", &R::beside_nodes, "number of these nodes")
-      .when(&R::beside, "if there are such nodes")
+      .inlined(name_of_cluster, beside_fields())
       .value("network_cost", "money", &R::network_cost,
              "part of its cost for switches and cables; without --purchase, for owning them during the training")
       .when(&R::network, "with --network, if a network is counted and it has one");
@@ -148,18 +165,13 @@ JsonFields<SizeThreshold> threshold_fields() {
       .when(&T::terms, "with prices, if a cluster is left")
       .value("network", "", &T::network, "kind of network between its nodes")
       .when(&T::network, "with --network, if a network is counted")
-      .value("beside", "", &T::beside, "type of owned nodes that train in the same job")
-      .when(&T::beside, "if there are such nodes")
-      .value("beside_nodes", "", &T::beside_nodes, "number of these nodes")
-      .when(&T::beside, "if there are such nodes");
+      .inlined(name_of_cluster, beside_fields());
 }
 
 JsonFields<SizeChoice> size_choice_fields() {
   using C = SizeChoice;
   return JsonFields<C>()
-      .value("model", "", &C::model, "name of the model")
-      .value("node", "", &C::node, "name of the node type")
-      .value("nodes", "", &C::nodes, "number of nodes")
+      .inlined(name_of_cluster, cluster_fields())
       .value("gpus", "", &C::gpus, "number of devices of all nodes")
       .value("terms", "", &C::terms,
              "way to pay: on demand, a reserved term, spot, electricity (of machines without a rent), or purchase")
@@ -201,10 +213,7 @@ JsonFields<SizeChoice> size_choice_fields() {
       .when(&C::break_even, "if there is such a price")
       .value("network", "", &C::network, "kind of network that its figures count")
       .when(&C::network, "with --network, if a network is counted")
-      .value("beside", "", &C::beside, "type of owned nodes that train in the same job")
-      .when(&C::beside, "if there are such nodes")
-      .value("beside_nodes", "", &C::beside_nodes, "number of these nodes")
-      .when(&C::beside, "if there are such nodes");
+      .inlined(name_of_cluster, beside_fields());
 }
 
 JsonFields<SizeVerdict> size_verdict_fields() {

@@ -142,9 +142,7 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
   int nodes = bound.nodes;
   for (int tries = 0; tries < kMostTries && nodes > 0 && nodes <= room; ++tries) {
     SizeRow row;
-    row.model = bound.model;
-    row.node = bound.node;
-    row.nodes = nodes;
+    static_cast<ClusterName&>(row) = {bound.model, bound.node, nodes};
     row.gpus = nodes * size_case.node.gpus;
     double wanted = nodes + 1.0;
     try {
@@ -220,10 +218,8 @@ void keep_first_row(SizeAnswer& answer, const SizeRow& first_row) {
   };
   const bool is_needed = !answer.unfinished.empty() || (meets(first_row) && std::ranges::none_of(answer.rows, meets));
   if (!is_needed) return;
-  const auto same = std::ranges::find_if(answer.rows, [&first_row](const SizeRow& row) {
-    return row.model == first_row.model && row.node == first_row.node && row.nodes == first_row.nodes &&
-           row.beside.empty();
-  });
+  const auto same = std::ranges::find_if(
+      answer.rows, [&first_row](const SizeRow& row) { return row.has_nodes_of(first_row) && row.beside.empty(); });
   if (same == answer.rows.end())
     answer.rows.push_back(first_row);
   else if (!same->good() || first_row.time < same->time)

@@ -162,10 +162,8 @@ const SizeNetwork* SizeNetworks::choice() const {
 }
 
 const SizeNetwork* SizeNetworks::find(const SizeRow& cluster, const std::string& kind) const {
-  const auto found = std::ranges::find_if(rows, [&](const SizeNetwork& each) {
-    return each.network == kind && each.model == cluster.model && each.node == cluster.node &&
-           each.nodes == cluster.nodes;
-  });
+  const auto found = std::ranges::find_if(
+      rows, [&](const SizeNetwork& each) { return each.network == kind && each.has_nodes_of(cluster); });
   return found == rows.end() ? nullptr : &*found;
 }
 

@@ -179,7 +179,8 @@ class ClusterSizer {
     if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(phases_.first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
-      answer_.fewest.push_back({question_.model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
+      answer_.fewest.push_back(
+          {{question_.model_of(size_case), size_case.node.name, fewest.in_time}, unit, fewest.late});
   }
 
   void add(const SizeRow& row) {
