@@ -66,7 +66,7 @@ struct FleetCost {
 };
 
 /// A number of nodes that was tried.
-struct FleetTry {
+struct FleetTrial {
   int nodes = 0, spares = 0;
   int late = 0;  ///< number of trainings that are late in the first run in which any is; 0: none is late in all runs
 };
@@ -87,17 +87,17 @@ struct FleetAnswer {
   std::vector<FleetGroup> groups;
   std::vector<FleetRow> rows;
   FleetUse use;
-  double mean_queue = 0;         ///< mean number of waiting trainings over the runs
-  int longest_queue = 0;         ///< largest number of waiting trainings in any run
-  std::string currency;          ///< empty: there are no prices
-  std::vector<FleetCost> costs;  ///< the least first
-  bool is_chosen = false;        ///< the number of nodes is searched
-  std::vector<FleetTry> tries;   ///< empty: no other number of nodes was tried
+  double mean_queue = 0;          ///< mean number of waiting trainings over the runs
+  int longest_queue = 0;          ///< largest number of waiting trainings in any run
+  std::string currency;           ///< empty: there are no prices
+  std::vector<FleetCost> costs;   ///< the least first
+  bool is_chosen = false;         ///< the number of nodes is searched
+  std::vector<FleetTrial> tries;  ///< empty: no other number of nodes was tried
   /// If these nodes are given and not enough: the fewest of those tried with which no training is late, as a search
   /// finds them.
-  std::optional<FleetTry> enough;
+  std::optional<FleetTrial> enough;
   /// If these are fewer than the given nodes: the fewest from the given number on.
-  std::optional<FleetTry> enough_above;
+  std::optional<FleetTrial> enough_above;
   /// If the nodes are searched: those of the next larger numbers with which some training is late.
   std::vector<int> late_on_more_nodes;
   std::string hopeless;        ///< a training that is late on any number of nodes; empty: there is none

@@ -165,10 +165,10 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                 "cost of the cluster by each way to pay, the least first")
           .when(has_prices, "with prices")
           .list("tries", &A::tries,
-                JsonFields<FleetTry>()
-                    .value("nodes", "", &FleetTry::nodes, "number of nodes")
-                    .value("spares", "", &FleetTry::spares, "spares among these nodes")
-                    .value("late", "", &FleetTry::late,
+                JsonFields<FleetTrial>()
+                    .value("nodes", "", &FleetTrial::nodes, "number of nodes")
+                    .value("spares", "", &FleetTrial::spares, "spares among these nodes")
+                    .value("late", "", &FleetTrial::late,
                            "number of late trainings in the first run with late ones; 0: no run has any"),
                 "the clusters that were tried, in their order")
           .when(&A::tries, "with --nodes choose, or if the given nodes are not enough")
@@ -242,7 +242,8 @@ std::string verdict_of(const FleetAnswer& a) {
     text += fmt::format(" {} with {} would be enough{}.", counted_noun(a.enough->nodes, "node"),
                         counted_noun(a.enough->spares, "spare"), larger_words(a));
   else if (!a.is_chosen && !a.tries.empty())
-    text += fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTry::nodes).nodes);
+    text +=
+        fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTrial::nodes).nodes);
   if (!a.late_on_more_nodes.empty())
     text += fmt::format(" More nodes are not always better: with {} of them some training is late.",
                         fmt::join(a.late_on_more_nodes, ", "));
