@@ -87,7 +87,7 @@ std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
     std::vector<PlanPoint> points;
     for (const std::size_t end = std::min(groups_.size(), next + kJudgedGroups); next < end; ++next)
       for (const PlanPoint& point : space_.points(groups_[next].second))
-        if (point.zero <= 1 && point.chunks == 1 && point.offload == "none") points.push_back(point);
+        if (point.zero <= ZeroStage::optimizer && point.chunks == 1 && point.offload == "none") points.push_back(point);
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
     end_if_interrupted();
     std::optional<std::size_t> best;
