@@ -98,7 +98,7 @@ struct SizeFewest : ClusterName {
 /// nodes is the last one that was bounded; 0: none could be.
 struct SizeBound : ClusterName {
   double days = 0;       ///< no plain plan on these nodes ends earlier, without failures; 0: none fits
-  double cost = 0;       ///< nor costs less: the price of the nodes, their rents on demand, or device-hours
+  double cost = 0;       ///< no plain plan costs less: price of the nodes, rents on demand, or device-hours
   bool in_time = false;  ///< `days` meets the deadline
 };
 

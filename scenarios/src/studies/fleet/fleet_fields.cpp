@@ -32,11 +32,10 @@ JsonFields<FleetStep> fleet_step_fields() {
       .value(
           "checkpoint_interval_s", "s", [](const S& s) { return s.size.checkpoint.interval_steps * s.step_time; },
           "training time between checkpoints")
-      .when(writes, "with checkpoints")
       .value(
           "checkpoint_stall_s", "s", [](const S& s) { return s.size.checkpoint.stall.value; },
           "time for which a checkpoint stops training")
-      .when(writes, "with checkpoints");
+      .when_since("checkpoint_interval_s", writes, "with checkpoints");
 }
 
 JsonFields<FleetGroup> fleet_group_fields() {
@@ -159,9 +158,8 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                     .value("cost", "money", &FleetCost::money, "cost of all nodes for the horizon")
                     .value("node_hour", "money", &FleetCost::node_hour, "that cost over all node-hours")
                     .value("years", "years", &FleetCost::years, "years of depreciation")
-                    .when(&FleetCost::years, "of a purchase")
                     .value("total", "money", &FleetCost::total, "cost of owning it for these years, in use as here")
-                    .when(&FleetCost::years, "of a purchase"),
+                    .when_since("years", &FleetCost::years, "of a purchase"),
                 "cost of the cluster by each way to pay, the least first")
           .when(has_prices, "with prices")
           .list("tries", &A::tries,
