@@ -30,7 +30,8 @@ Picoseconds read_latency(Fields& fields, Key key) {
 }
 
 bool read_half_duplex(Fields& fields) {
-  return fields.choice({"duplex", "half: both directions share the rate."}, {"full", "half"}, "full") == "half";
+  return fields.choice({"duplex", "Directions of a link at a time; half: both share the rate."}, {"full", "half"},
+                       "full") == "half";
 }
 
 namespace {

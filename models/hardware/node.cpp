@@ -73,7 +73,7 @@ void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog&
   node.network.nccl_network = hca.nccl_network;
   node.hca_power = hca.power;
   node.network.gpudirect = fields.boolean(
-      {"gpudirect", "true: adapters read device memory; false: data pass through host memory."}, !node.network.tcp);
+      {"gpudirect", "Whether adapters read device memory; false: data pass through host memory."}, !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
     fields.refuse("gpudirect", fmt::format("not with transport {}, whose data are copied by the CPU",
                                            node.network.grpc ? "grpc" : "tcp"));

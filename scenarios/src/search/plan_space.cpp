@@ -208,7 +208,10 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   const std::int64_t node_replicas = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
     PlanPoint p = plan;
-    p.zero = static_cast<ZeroStage>(std::min<std::int64_t>(stage, UINT8_MAX));  // the reader refuses those above 3
+    if (stage > UINT8_MAX)
+      throw UserError(
+          fmt::format("--vary plan.data_parallel.zero_stage: {} is no stage; expected 0, 1, 2 or 3", stage));
+    p.zero = static_cast<ZeroStage>(stage);
     if (stage > 0 && replicas == 1 && !varied("plan.data_parallel.zero_stage"))
       continue;  // ZeRO changes nothing if no rank shares states
     if (refused_stage(p)) continue;
