@@ -261,10 +261,6 @@ TEST_CASE("every room with code states its question", "[layout]") {
   for (const std::string& folder : kFolders)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".cpp") continue;
-      // A room of a room is explained by the room.
-      const fs::path room = fs::relative(entry.path().parent_path(), fs::path(TRAINYARD_SOURCE_DIR) / folder);
-      const auto depth = std::distance(room.begin(), room.end());
-      if (depth > (folder == "scenarios" ? 2 : 1)) continue;
       CAPTURE(entry.path().string());
       const std::vector<std::string> lines = lines_of(entry.path().parent_path() / "README.md");
       REQUIRE_FALSE(lines.empty());

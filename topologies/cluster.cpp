@@ -144,7 +144,7 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
       fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
     return static_cast<DeviceId>(found - names.begin());
   };
-  for (const TakenOut& out : spec.taken_out) {
+  for (const RemovedPart& out : spec.taken_out) {
     if (fabric && spec.fabric->leaves_out(out)) continue;
     const std::size_t dash = out.name.find(" - ");
     const DeviceId a = find(out.name.substr(0, dash), out.place);

@@ -43,7 +43,7 @@ struct ClusterSpec {
   bool sharp = false;          ///< its switches reduce in collectives (InfiniBand SHARP), and NCCL's plugin uses them
   Sources fabric_sources;
   Place fabric_place;  ///< in the scenario, for errors
-  std::vector<TakenOut> taken_out;
+  std::vector<RemovedPart> taken_out;
   std::vector<BackgroundTraffic> background;
   std::vector<DeclaredHost> hosts;  ///< one for each node; empty: none were declared
   Place place;                      ///< the cluster's place in the scenario, for errors

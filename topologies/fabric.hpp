@@ -19,7 +19,7 @@ struct FabricLevel {
 };
 
 /// A switch, or a cable ("A - B"), that the user has removed.
-struct TakenOut {
+struct RemovedPart {
   std::string name;
   Place place;
 };
@@ -51,7 +51,7 @@ class Fabric {
   /// fit the nodes.
   virtual void build(DeviceGraph&, const ClusterSpec&) const = 0;
   /// Returns true if `build` itself leaves this out. Otherwise it is removed from the finished graph.
-  virtual bool leaves_out(const TakenOut&) const { return false; }
+  virtual bool leaves_out(const RemovedPart&) const { return false; }
 
   virtual bool joins_chips() const { return false; }  ///< it joins the chips themselves, not HCAs
   /// Number of slices of chips. Only the adapters of their hosts join the slices.

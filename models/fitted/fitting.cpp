@@ -66,7 +66,7 @@ std::vector<std::string> undetermined_constants(std::vector<SearchedConstant> co
 }
 
 /// FNV-1a, finished with a multiply-shift because the low bits of FNV alone depend mostly on the last digit.
-bool goes_to_fit(const std::string& shape) {
+bool is_fitted(const std::string& shape) {
   std::uint64_t h = 14695981039346656037u;
   for (const char c : shape) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
   h ^= h >> 33;

@@ -31,7 +31,7 @@ std::vector<std::string> undetermined_constants(std::vector<SearchedConstant>, d
 
 /// Does a row belong to the half of a measured table that is fitted? The other half judges the fit. A hash of the row's
 /// shape decides, so that all rows of one shape are in the same half.
-bool goes_to_fit(const std::string& shape);
+bool is_fitted(const std::string& shape);
 
 /// Throws InternalError if there are no values.
 double median_of(std::vector<double>);

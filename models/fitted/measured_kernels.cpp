@@ -185,7 +185,7 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
   for (const TableRow& row : read_rows(std::move(table), kernel, name)) {
     const Work& work = row.kernel.work;
     // FLOPs and bytes stand for the shape, so that a shape and its transpose are in the same half.
-    const bool fit = goes_to_fit(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
+    const bool fit = is_fitted(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
     if (rows.in_training || is_long_enough(work, gpu)) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
     if (fit && std::max(work.flops / bf16_peak(gpu), work.bytes / gpu.memory_bandwidth) < kTinyTime)
       rows.tiny.push_back(row.kernel);
@@ -208,7 +208,7 @@ MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, 
       continue;
     }
     row.kernel.product = row.shape;
-    const bool fit = goes_to_fit(fmt::format("{},{},{}", row.shape.m, row.shape.n, row.shape.k));
+    const bool fit = is_fitted(fmt::format("{},{},{}", row.shape.m, row.shape.n, row.shape.k));
     (fit ? rows.fitted : rows.judged).push_back(std::move(row.kernel));
   }
   if (std::min(rows.fitted.size(), rows.judged.size()) < kFewestProducts)

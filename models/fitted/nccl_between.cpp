@@ -215,10 +215,10 @@ NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network,
   return best;
 }
 
-bool speaks_rccl(const std::string& architecture) {
+bool uses_rccl(const std::string& architecture) {
   return architecture.starts_with("cdna") || architecture.starts_with("rdna");
 }
 
-Seconds nccl_launch_time(const std::string& architecture) { return speaks_rccl(architecture) ? kRccl : kNccl; }
+Seconds nccl_launch_time(const std::string& architecture) { return uses_rccl(architecture) ? kRccl : kNccl; }
 
 }  // namespace trainyard

@@ -20,6 +20,6 @@ NcclCost nccl_cost_between(const NcclInside&, const NcclNetwork&, const NcclCall
 Seconds nccl_launch_time(const std::string& architecture);
 
 /// Returns true if RCCL, not NCCL, runs on this architecture.
-bool speaks_rccl(const std::string& architecture);
+bool uses_rccl(const std::string& architecture);
 
 }  // namespace trainyard

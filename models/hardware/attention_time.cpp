@@ -15,7 +15,7 @@ ShapeNumbers<AttentionWork>& attention_shapes() {
   return numbers;
 }
 
-AttentionModel::Pairs read_pairs(Fields& fields, const char* key) {
+AttentionModel::Pairs read_pairs(Fields& fields, Key key) {
   AttentionModel::Pairs rates;
   fields.read_map(key, [&rates](Fields& pairs) {
     rates.forward = pairs.number("forward", 0, HUGE_VAL);
@@ -44,13 +44,21 @@ AttentionModel read_attention_model(Fields& fields) {
   constexpr double least = 1e-6, most_tail = 10;
   AttentionModel model;
   model.is_given = true;
-  model.forward = fields.number("forward", least, 1);
-  model.backward = fields.number("backward", least, 1);
-  model.memory = fields.number("memory", least, 1);
-  model.tail = fields.number("tail", 0, most_tail, 0);
-  model.softmax = fields.number("softmax", 0, HUGE_VAL, 0);
-  model.fp8 = read_pairs(fields, "fp8");
-  model.fp8_block = read_pairs(fields, "fp8_block");
+  model.forward = fields.number(
+      {"forward", "Share of the peak that an SM sustains in a tile of the forward pass of attention."}, least, 1);
+  model.backward = fields.number(
+      {"backward", "Share of the peak that an SM sustains in a tile of the backward pass of attention."}, least, 1);
+  model.memory = fields.number({"memory", "Share of the memory bandwidth that attention reaches."}, least, 1);
+  model.tail = fields.number({"tail", "At the end the other SMs wait for this share of the longest tile's time."}, 0,
+                             most_tail, 0);
+  model.softmax = fields.number(
+      {"softmax", "Most pairs of a query and a key a second, forward in 16 bits; 0: no limit."}, 0, HUGE_VAL, 0);
+  model.fp8 = read_pairs(
+      fields,
+      {"fp8",
+       "Pairs of a query and a key a second in fp8 with a scale for each tensor: {forward: 4e12, backward: 1e12}."});
+  model.fp8_block = read_pairs(
+      fields, {"fp8_block", "Pairs of a query and a key a second in MXFP8: {forward: 4e12, backward: 1e12}."});
   return model;
 }
 

@@ -44,12 +44,17 @@ BytesPerSecond delivered_rate(BytesPerSecond rate, const FrameLoss& loss, Second
 
 FrameLoss read_frame_loss(Fields& fields, bool tcp, const std::string& network) {
   const FlowControl usual = usual_flow_control(tcp, network);
-  const auto flow_control = fields.one_of<FlowControl>(
-      {"flow_control", "Flow control of the network between adapters."}, {"credits", "pfc", "none"}, usual);
+  const auto flow_control =
+      fields.one_of<FlowControl>({"flow_control",
+                                  "What keeps switches from dropping frames: credits (InfiniBand), pfc (RoCE), or "
+                                  "none, with which loss may be set; by itself it changes no time."},
+                                 {"credits", "pfc", "none"}, usual);
   if (tcp && flow_control != FlowControl::none)
     fields.refuse("flow_control", "not with transport tcp or grpc, which expects losses; credits and pfc are for rdma");
   FrameLoss loss;
-  loss.share = fields.number({"loss", "Share of frames that are lost."}, 0, kMostLoss, 0);
+  loss.share =
+      fields.number({"loss", "Share of the frames that the network loses, for example 1e-4, with flow_control none."},
+                    0, kMostLoss, 0);
   if (loss.share > 0 && flow_control != FlowControl::none)
     fields.refuse("loss", fmt::format("{}, but with flow_control {} {}; expected flow_control: none", loss.share,
                                       flow_control == FlowControl::pfc ? "pfc" : "credits",
@@ -58,14 +63,17 @@ FrameLoss read_frame_loss(Fields& fields, bool tcp, const std::string& network) 
                                           : "an adapter sends no frame that has no room (InfiniBand)"));
   // Networks with protocols of their own (EFA, Slingshot, GPUDirect-TCPX) repeat the lost frames alone.
   const bool repeats_all = !tcp && (usual != FlowControl::none);
-  loss.recovery = fields.one_of<LossRecovery>({"recovery", "Frames that an adapter repeats after a loss."},
-                                              {"go-back-n", "selective-repeat"},
-                                              repeats_all ? LossRecovery::go_back_n : LossRecovery::selective_repeat);
+  loss.recovery = fields.one_of<LossRecovery>(
+      {"recovery",
+       "What is sent again after a loss: go-back-n: the frame and all behind it (RoCE); selective-repeat: it alone."},
+      {"go-back-n", "selective-repeat"}, repeats_all ? LossRecovery::go_back_n : LossRecovery::selective_repeat);
   if (tcp && loss.recovery == LossRecovery::go_back_n)
     fields.refuse("recovery", "TCP acknowledges selectively; expected selective-repeat");
-  loss.frame = fields.bytes({"frame", "Size of a frame."}, tcp ? kTcpSegment : kRdmaFrame);
+  loss.frame =
+      fields.bytes({"frame", "Data in a frame: 1 KiB by RoCE, 1460 B by TCP."}, tcp ? kTcpSegment : kRdmaFrame);
   const int connections = fields.integer_within<int>(
-      {"connections", "TCP connections over which an adapter spreads its data."}, 1, kMostConnections, 1);
+      {"connections", "TCP connections over which an adapter spreads its data, which a loss slows one by one."}, 1,
+      kMostConnections, 1);
   fields.require_condition("connections", tcp, "with transport tcp or grpc");
   loss.tcp_connections = tcp ? connections : 0;
   return loss;

@@ -131,23 +131,44 @@ GemmModel read_gemm_model(Fields& fields) {
   constexpr double least = 1e-6, most_extra = 10, most_step = 1024;
   GemmModel model;
   model.is_given = true;
-  model.peak = fields.number("peak", least, 1);
-  model.memory = fields.number("memory", least, 1);
-  model.l2_feed = fields.bandwidth("l2_feed");
-  fields.flops_rate("rated_peak", FlopsPerSecond{0});  // read_gpu uses it
-  model.split = fields.seconds("split", Seconds{0});
-  model.throttle = fields.number("throttle", 0, most_extra, 0);
-  model.throttle_after = fields.seconds("throttle_after", Seconds{1});
-  model.exposed_output = fields.number("exposed_output", 0, most_extra, 0);
-  model.exposed_most = fields.number("exposed_most", 0, most_extra, 1);
-  model.cached = fields.number("cached", 0, 1, 0);
-  model.sustained = fields.number("sustained", 0, 1, 0);
-  model.sustained_fp4 = fields.number("sustained_fp4", 0, 1, 0);
-  model.fp8 = fields.number("fp8", least, 2, 1);
-  model.fp8_block = fields.number("fp8_block", least, 1, 1);
-  model.fp4 = fields.number("fp4", least, 2, 1);
-  model.inner_step = fields.number("inner_step", 1, most_step, 64);
-  model.tiles_of_256 = fields.boolean("tiles_of_256", false);
+  model.peak = fields.number({"peak", "Share of the peak that an SM full of work sustains."}, least, 1);
+  model.memory = fields.number({"memory", "Share of the memory bandwidth that matrix products reach."}, least, 1);
+  model.l2_feed = fields.bandwidth({"l2_feed", "Rate from the L2 cache to all SMs together."});
+  fields.flops_rate(
+      {"rated_peak", "16-bit peak of the chip to which the figures were fitted; left out: the peak of this entry."},
+      FlopsPerSecond{0});  // read_gpu uses it
+  model.split =
+      fields.seconds({"split", "Additional time of a product whose inner dimension is split over SMs."}, Seconds{0});
+  model.throttle = fields.number({"throttle", "Relative slowdown of long products, because power limits the clock."}, 0,
+                                 most_extra, 0);
+  model.throttle_after = fields.seconds(
+      {"throttle_after", "Duration of a product after which half of that slowdown applies."}, Seconds{1});
+  model.exposed_output =
+      fields.number({"exposed_output", "Share of the time to write the output that does not overlap with arithmetic."},
+                    0, most_extra, 0);
+  model.exposed_most = fields.number(
+      {"exposed_most", "Limit of the exposed time to write the output, as a multiple of the arithmetic's time."}, 0,
+      most_extra, 1);
+  model.cached =
+      fields.number({"cached", "Share of the L2 cache that keeps operands from one kernel to the next."}, 0, 1, 0);
+  model.sustained = fields.number(
+      {"sustained", "Ratio of the clock in runs of many minutes to that in the shortest tests; 0: not known."}, 0, 1,
+      0);
+  model.sustained_fp4 = fields.number(
+      {"sustained_fp4",
+       "Ratio of the clock of products in 4 bits in long runs to that in the shortest tests; 0: as gemm.sustained."},
+      0, 1, 0);
+  model.fp8 =
+      fields.number({"fp8", "Ratio of the sustained share of the peak in fp8 to that in 16 bits."}, least, 2, 1);
+  model.fp8_block = fields.number(
+      {"fp8_block",
+       "Ratio of the rate of products in fp8 with a scale for each block (mxfp8) to that with one scale a tensor."},
+      least, 1, 1);
+  model.fp4 =
+      fields.number({"fp4", "Ratio of the sustained share of the peak in 4 bits to that in 16 bits."}, least, 2, 1);
+  model.inner_step = fields.number({"inner_step", "Elements of the inner dimension that a tile processes at a time."},
+                                   1, most_step, 64);
+  model.tiles_of_256 = fields.boolean({"tiles_of_256", "Pairs of SMs compute tiles of 256 x 256 (Blackwell)."}, false);
   return model;
 }
 

@@ -16,7 +16,7 @@ constexpr std::array<const char*, kKernels> kKernelNames{
 constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
 constexpr double kLeastShare = 1e-6;  // a smaller efficiency or relative speed is surely a mistake
 
-double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
+double share(Fields& fields, Key key) { return fields.number(key, kLeastShare, 1, 1); }
 
 void read_peak(Gpu& gpu, Fields& fields) {
   bool has_peak = false;
@@ -61,10 +61,11 @@ void fit_to_peak(Gpu& gpu, FlopsPerSecond rated) {
 }
 
 void read_power_limit(Gpu& gpu, Fields& fields) {
-  gpu.clock_by_power =
-      fields.number({"clock_by_power", "Power of the clock with the power above idle, under a power limit."},
-                    kLeastShare, 1, gpu.clock_by_power);
-  gpu.power_limit = fields.power({"power_limit", "Most power that a GPU may draw."}, Watts{0});
+  gpu.clock_by_power = fields.number(
+      {"clock_by_power", "Under a power limit the clock is proportional to the power above idle to this exponent."},
+      kLeastShare, 1, gpu.clock_by_power);
+  gpu.power_limit = fields.power(
+      {"power_limit", "Power limit set for the board (nvidia-smi --power-limit); 0: power.busy."}, Watts{0});
   if (gpu.power_limit.value == 0) return;
   if (!gpu.power.is_given() || gpu.power.idle >= gpu.power.busy)
     fields.refuse("power_limit", "needs power.busy and power.idle, between which it lies");
@@ -76,17 +77,24 @@ void read_power_limit(Gpu& gpu, Fields& fields) {
 /// Reads the figures of a datasheet that the roofline does not need.
 void read_build(Gpu& gpu, Fields& fields) {
   constexpr int most_sms = 4096;
-  gpu.sms = fields.integer_within({"sms", "Number of streaming multiprocessors of a GPU."}, 1, most_sms, 0);
-  gpu.l2 = fields.bytes({"l2", "Size of the level-2 cache of a GPU."}, Bytes{0});
-  gpu.clock = fields.frequency({"clock", "Clock of a GPU at its peak."}, Hertz{0});
+  gpu.sms = fields.integer_within({"sms", "Number of SMs, of AMD's compute units or of a TPU's TensorCores."}, 1,
+                                  most_sms, 0);
+  gpu.l2 = fields.bytes({"l2", "Size of the L2 cache."}, Bytes{0});
+  gpu.clock = fields.frequency({"clock", "Highest boost clock."}, Hertz{0});
   // An entry with a `base` may remove these with null.
-  gpu.power = read_power(fields);
+  gpu.power =
+      read_power(fields, "The most power that the board may draw: energy counts it; power_limit slows the clock.",
+                 "Power without work.");
   read_power_limit(gpu, fields);
-  gpu.reconfigure = fields.seconds({"reconfigure", "Time to configure an FPGA."}, Seconds{0});
+  gpu.reconfigure = fields.seconds({"reconfigure", "Time to configure an FPGA for a training."}, Seconds{0});
   if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga) fields.refuse("reconfigure", "only for kind fpga");
   fields.read_map("chip_links", [&gpu](Fields& links) {
     constexpr int most_links = 64;
-    gpu.chip_links = {links.integer_within("count", 1, most_links), links.bandwidth("rate")};
+    gpu.chip_links = {
+        links.integer_within(
+            {"count", "Number of links to neighbours without switch or NVLink: ICI of TPUs, Infinity Fabric."}, 1,
+            most_links),
+        links.bandwidth({"rate", "Rate of one such link, each way."})};
   });
 }
 
@@ -201,30 +209,38 @@ Gpu read_gpu(const Node& entry) {
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");
   gpu.kind = fields.one_of({"kind", "Kind of the chip."}, {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
-  gpu.architecture = fields.text("architecture", "");
-  fields.text("description", "");
-  gpu.measured_as = fields.text("measured_as", "");
+  gpu.architecture = fields.text(
+      {"architecture", "Architecture, such as hopper: selects attention kernels and shares of convolutions."}, "");
+  fields.text({"description", "Description in one line of text."}, "");
+  gpu.measured_as = fields.text({"measured_as", "Name of the chip in the tables of measured kernels."}, "");
   fields.child("sources");
   fields.require_all({"peak", "memory_bandwidth", "memory_capacity"});
   fields.read_required_map("peak", [&gpu](Fields& peak) { read_peak(gpu, peak); });
-  gpu.memory_bandwidth = fields.bandwidth({"memory_bandwidth", "Bandwidth of the memory of a GPU."});
-  gpu.memory_capacity = fields.bytes({"memory_capacity", "Memory of a GPU."});
-  gpu.driver_memory = fields.bytes({"driver_memory", "Memory that the driver takes on a GPU."}, Bytes{0});
-  gpu.kernel_launch = fields.seconds({"kernel_launch", "Time of a kernel launch."}, Seconds{0});
+  gpu.memory_bandwidth = fields.bandwidth({"memory_bandwidth", "Bandwidth of the chip's memory."});
+  gpu.memory_capacity = fields.bytes({"memory_capacity", "Capacity of the chip's memory."});
+  gpu.driver_memory =
+      fields.bytes({"driver_memory", "Part of the capacity that the driver keeps from programs."}, Bytes{0});
+  gpu.kernel_launch =
+      fields.seconds({"kernel_launch", "Shortest time of a kernel, back to back in one stream."}, Seconds{0});
   fields.read_map("gemm", [&gpu](Fields& gemm) {
     gpu.gemm = read_gemm_model(gemm);
     fit_to_peak(gpu, gemm.flops_rate("rated_peak", FlopsPerSecond{0}));
   });
   fields.read_map("attention", [&gpu](Fields& attention) { gpu.attention = read_attention_model(attention); });
   fields.read_map("efficiency", [&gpu](Fields& efficiency) { read_efficiency(gpu, efficiency); });
-  gpu.sustained_clock =
-      fields.number({"sustained_clock", "Clock in long runs over that in short tests."}, kLeastShare, 1, 0);
+  gpu.sustained_clock = fields.number(
+      {"sustained_clock", "Ratio of the clock in runs of minutes to that in a short test; 0: 1 / (1 + gemm.throttle)."},
+      kLeastShare, 1, 0);
   fields.read_map("interference", [&gpu](Fields& speeds) {
-    gpu.compute_while_communicating = share(speeds, "compute_while_communicating");
-    gpu.communication_while_computing = share(speeds, "communication_while_computing");
+    gpu.compute_while_communicating =
+        share(speeds, {"compute_while_communicating", "Relative speed of kernels while transfers run."});
+    gpu.communication_while_computing =
+        share(speeds, {"communication_while_computing", "Relative speed of transfers while kernels run."});
   });
-  gpu.nvlink = fields.bandwidth({"nvlink", "Rate of all NVLinks of a GPU, in one direction."}, BytesPerSecond{0});
-  gpu.pcie = fields.bandwidth({"pcie", "Rate of the PCIe link of a GPU, in one direction."}, BytesPerSecond{0});
+  gpu.nvlink = fields.bandwidth(
+      {"nvlink", "Rate of all NVLinks of the chip together, each way; 0: it has none; a mesh has nvlink.link_rate."},
+      BytesPerSecond{0});
+  gpu.pcie = fields.bandwidth({"pcie", "Rate of 16 PCIe lanes, each way."}, BytesPerSecond{0});
   read_build(gpu, fields);
   fields.finish();
   gpu.sources = figure_sources(entry, fields.what());

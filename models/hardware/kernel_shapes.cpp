@@ -30,12 +30,12 @@ std::uint64_t TemporaryShapes::generation() { return g_generation; }
 
 RegisterShapes::RegisterShapes(void (*free_half_full)()) { registered_kinds().push_back(free_half_full); }
 
-ShapesOfAnswer::ShapesOfAnswer() {
+ShapeScope::ShapeScope() {
   const std::lock_guard lock(g_answers_mutex);
   if (g_answers++ > 0) return;
   for (const auto& free_half_full : registered_kinds()) free_half_full();
 }
-ShapesOfAnswer::~ShapesOfAnswer() {
+ShapeScope::~ShapeScope() {
   const std::lock_guard lock(g_answers_mutex);
   --g_answers;
 }

@@ -23,12 +23,12 @@ struct RegisterShapes {
 
 /// An answer of a process that gives many, whose kernels are gone when it is over. If no other answer is under way and
 /// half of the numbers of shapes are taken, the constructor frees them.
-class ShapesOfAnswer {
+class ShapeScope {
  public:
-  ShapesOfAnswer();
-  ~ShapesOfAnswer();
-  ShapesOfAnswer(const ShapesOfAnswer&) = delete;
-  ShapesOfAnswer& operator=(const ShapesOfAnswer&) = delete;
+  ShapeScope();
+  ~ShapeScope();
+  ShapeScope(const ShapeScope&) = delete;
+  ShapeScope& operator=(const ShapeScope&) = delete;
 };
 
 }  // namespace trainyard

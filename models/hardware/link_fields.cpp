@@ -15,14 +15,14 @@ BytesPerSecond pcie_rate(int generation, int lanes) {
   return BytesPerSecond{transfers * data / 8 * lanes};
 }
 
-int read_lanes(Fields& fields, std::string_view key, std::optional<int> fallback) {
+int read_lanes(Fields& fields, Key key, std::optional<int> fallback) {
   const std::int64_t lanes = fields.integer(key, fallback == 0 ? 0 : 1, fallback);
   if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
     fields.refuse(key, fmt::format("{} lanes; PCIe links have 1, 2, 4, 8 or {}", lanes, kFullWidth));
   return static_cast<int>(lanes);
 }
 
-Picoseconds read_latency(Fields& fields, std::string_view key) {
+Picoseconds read_latency(Fields& fields, Key key) {
   constexpr Seconds most{10};
   const Seconds s = fields.seconds(key);
   if (s > most) fields.refuse(key, fmt::format("more than {}", show(most)));
@@ -30,7 +30,7 @@ Picoseconds read_latency(Fields& fields, std::string_view key) {
 }
 
 bool read_half_duplex(Fields& fields) {
-  return fields.choice({"duplex", "Directions in which a link carries data at the same time."}, {"full", "half"},
+  return fields.choice({"duplex", "Directions of a link at a time; half: both share the rate."}, {"full", "half"},
                        "full") == "half";
 }
 

@@ -25,7 +25,7 @@ constexpr std::int64_t kMostDevices = 1024;
 // collective_rma_distributed.cc, PopulateTensorFromExtra).
 constexpr std::int64_t kTcpCopies = 2, kGrpcCopies = kTcpCopies + 3;
 
-int count(Fields& fields, std::string_view key) { return fields.integer_within<int>(key, 1, kMostDevices); }
+int count(Fields& fields, Key key) { return fields.integer_within<int>(key, 1, kMostDevices); }
 
 /// Returns the type in `gpu: {count, type, …}` with the other keys laid on it. `node.gpu.memory_capacity` can therefore
 /// be set as well as `node.gpu.type.memory_capacity`.
@@ -36,15 +36,16 @@ Node gpu_reference(const Node& gpu, const Node& type) {
 }
 
 void read_gpus(NodeType& node, const Node& gpu, Fields& fields, const Catalog& catalog) {
-  node.gpus = count(fields, "count");
-  const Node& type = fields.required_child("type");
+  node.gpus = count(fields, {"count", "Number of devices."});
+  const Node& type = fields.required_child(
+      {"type", "Type of the devices: a name, a file, or a map on {base: NAME} (trainyard list gpus)."});
   node.gpu = read_gpu(catalog.resolve("gpu", gpu_reference(gpu, type)));
 }
 
 /// Reads the HCA of each GPU. The result is empty if the node does not state it.
 std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
   std::vector<int> hcas;
-  const Node* list = fields.child_unless_null("of_gpu");
+  const Node* list = fields.child_unless_null({"of_gpu", "Adapter of each device, for example [0, 0, 1, 1]."});
   if (!list) return hcas;
   if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
     fail(list->place,
@@ -55,9 +56,9 @@ std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
 }
 
 void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog& catalog) {
-  node.hcas = count(fields, "count");
+  node.hcas = count(fields, {"count", "Number of network adapters."});
   Hca hca;
-  if (fields.has("type")) {
+  if (fields.has({"type", "Adapter in the catalog, with rate, latency, transport and power (trainyard list hcas)."})) {
     hca = read_hca(catalog.resolve_typed("hca", entry, kHcaFigures));
     for (const std::string_view figure : kHcaFigures) fields.child(figure);
     node.part_sources.insert(node.part_sources.end(), hca.sources.begin(), hca.sources.end());
@@ -71,15 +72,15 @@ void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog&
   node.network.grpc = hca.grpc;
   node.network.nccl_network = hca.nccl_network;
   node.hca_power = hca.power;
-  node.network.gpudirect =
-      fields.boolean({"gpudirect", "Whether adapters read and write the memory of GPUs without a copy in host memory."},
-                     !node.network.tcp);
+  node.network.gpudirect = fields.boolean(
+      {"gpudirect", "Whether adapters read device memory; false: data pass through host memory."}, !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
     fields.refuse("gpudirect", fmt::format("not with transport {}, whose data are copied by the CPU",
                                            node.network.grpc ? "grpc" : "tcp"));
   constexpr std::int64_t most_copies = 8;
-  const std::int64_t copies = fields.integer({"copies", "Number of copies that a CPU makes of a message."}, 0,
-                                             node.network.grpc ? kGrpcCopies : kTcpCopies);
+  const std::int64_t copies =
+      fields.integer({"copies", "Copies of each message by the CPU on each side, with transport tcp (2) or grpc (5)."},
+                     0, node.network.grpc ? kGrpcCopies : kTcpCopies);
   if (copies > most_copies || (fields.has("copies") && !node.network.tcp))
     fields.refuse("copies", fmt::format("with transport tcp, 0 to {}", most_copies));
   node.network.copies = static_cast<int>(copies);
@@ -90,15 +91,24 @@ void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog&
 
 void read_nccl_ratios(NcclRatios& ratios, Fields& fields) {
   constexpr double least = 0.05, most = 20;
-  ratios.startup = fields.number("startup", least, most, ratios.startup);
-  ratios.rate = fields.number("rate", least, most, ratios.rate);
-  ratios.network_startup = fields.number("network_startup", least, most, ratios.network_startup);
-  ratios.network_rate = fields.number("network_rate", least, most, ratios.network_rate);
+  ratios.startup =
+      fields.number({"startup", "Ratio of NCCL's start-ups in a node to those of the catalog (trainyard anchor)."},
+                    least, most, ratios.startup);
+  ratios.rate = fields.number(
+      {"rate", "Ratio of the rates that NCCL reaches in a node to those of the catalog (trainyard anchor)."}, least,
+      most, ratios.rate);
+  ratios.network_startup = fields.number(
+      {"network_startup", "Ratio of NCCL's start-ups between nodes to those of the catalog (trainyard anchor)."}, least,
+      most, ratios.network_startup);
+  ratios.network_rate = fields.number({"network_rate",
+                                       "Ratio of the rates that NCCL reaches between nodes to those of the catalog, "
+                                       "for example 0.9 (trainyard anchor)."},
+                                      least, most, ratios.network_rate);
 }
 
 void read_nvmes(NodeType& node, const Node& entry, Fields& fields, const Catalog& catalog) {
-  node.nvme.count = count(fields, "count");
-  if (fields.has("type")) {
+  node.nvme.count = count(fields, {"count", "Number of NVMe drives."});
+  if (fields.has({"type", "Drive in the catalog (trainyard list storages)."})) {
     const Storage type = read_storage(catalog.resolve_typed("storage", entry, kStorageFigures));
     for (const std::string_view figure : kStorageFigures) fields.child(figure);
     if (type.lanes == 0) fields.refuse("type", fmt::format("{} is no drive on PCIe", type.name));
@@ -106,27 +116,36 @@ void read_nvmes(NodeType& node, const Node& entry, Fields& fields, const Catalog
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
     return;
   }
-  node.nvme.read = fields.bandwidth("read");
-  node.nvme.write = fields.bandwidth("write", node.nvme.read);
-  node.nvme.latency = read_latency(fields, "latency");
-  node.nvme.lanes = read_lanes(fields, "lanes", node.nvme.lanes);
-  node.nvme.capacity = fields.bytes("capacity", Bytes{0});
+  node.nvme.read = fields.bandwidth({"read", "Rate of reads from a drive."});
+  node.nvme.write = fields.bandwidth({"write", "Rate of writes to a drive."}, node.nvme.read);
+  node.nvme.latency = read_latency(fields, {"latency", "Latency of an access to a drive."});
+  node.nvme.lanes = read_lanes(fields, {"lanes", "PCIe lanes of a drive: 1, 2, 4, 8 or 16."}, node.nvme.lanes);
+  node.nvme.capacity = fields.bytes({"capacity", "Capacity of a drive; 0: not stated."}, Bytes{0});
 }
 
 void read_host(NodeType& node, Fields& fields, const Catalog& catalog) {
-  if (const Node* cpu = fields.child_unless_null("cpu")) node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
-  node.host_memory = fields.bytes("host_memory", Bytes{0});
+  if (const Node* cpu = fields.child_unless_null(
+          {"cpu",
+           "CPU in each socket: a name, a file, or a map on {base: NAME} (trainyard list cpus). thread_speed: speed of "
+           "the thread that launches kernels, as a multiple of a Xeon Platinum 8480+, for example 0.65; default 1."}))
+    node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
+  node.host_memory = fields.bytes({"host_memory", "Host memory of the node; 0: not stated."}, Bytes{0});
   fields.read_map("nvme", [&](Fields& nvme) { read_nvmes(node, *fields.child("nvme"), nvme, catalog); });
-  node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
-  node.fabric = fields.text("fabric", "");
-  node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
-  node.rest_power = read_power(fields);
+  node.staging_chunk = fields.bytes(
+      {"staging_chunk", "Size of a staging buffer in host memory: larger messages are pipelined in such chunks."},
+      node.staging_chunk);
+  node.fabric =
+      fields.text({"fabric", "Fabric between such nodes if the cluster names none (trainyard list fabrics)."}, "");
+  node.gpu_speed = fields.number({"gpu_speed", "Compute speed of the devices relative to their type."}, 1e-3, 1e3, 1.0);
+  node.rest_power =
+      read_power(fields, "Power of all but devices, CPUs and HCAs: memory, NVSwitches, drives, fans, losses.",
+                 "The same power without work.");
   constexpr std::int64_t most_units = 1000;  // a node may fill several racks
-  node.rack_units = static_cast<int>(
-      fields.integer({"rack_units", "Height of the node in units of a rack, for `site`."}, 0, std::int64_t{0}));
+  node.rack_units =
+      static_cast<int>(fields.integer({"rack_units", "Height of the node in units of a rack."}, 0, std::int64_t{0}));
   if (node.rack_units > most_units) fields.refuse("rack_units", "more than all racks of any node");
   // Only limits and rents of a site need it, which take it from the entry (`provided_power`).
-  fields.power({"rated_power", "Most power of the whole node as its maker rates it, for `site`."}, Watts{0});
+  fields.power({"rated_power", "Most power of the whole node as its maker rates it, which a site provides."}, Watts{0});
 }
 
 /// Removes the figures of a part that its `type` lists with their sources.
@@ -184,7 +203,7 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   const Node& gpu = fields.required_child("gpu");
   Fields gpu_fields(gpu, fields.path("gpu"));  // its other keys are read as those of the GPU's entry
   read_gpus(node, gpu, gpu_fields, catalog);
-  node.interconnect = fields.text("interconnect");
+  node.interconnect = fields.text({"interconnect", "Links between the devices (trainyard list interconnects)."});
   fields.read_map("hca", [&](Fields& hca) { read_hcas(node, *fields.child("hca"), hca, catalog); });
   const Node* stated_ratios = fields.child_unless_null("nccl");
   const Node no_ratios = Node::empty_map();  // is read too, so that the keys are listed for entries without it

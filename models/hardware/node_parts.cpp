@@ -67,14 +67,20 @@ NetworkSwitch read_network_switch(const Node& entry) {
 void read_hca_figures(Hca& hca, Fields& fields) {
   constexpr double least_efficiency = 1e-3;
   hca.efficiency =
-      fields.number({"efficiency", "Share of the rate of an adapter that messages reach."}, least_efficiency, 1, 1);
-  hca.rate = fields.bandwidth({"rate", "Rate of an adapter, in one direction."});
-  hca.latency = read_latency(fields, "latency");
+      fields.number({"efficiency", "Share of the adapters' rate that a test of the network reached, for example 0.25."},
+                    least_efficiency, 1, 1);
+  hca.rate = fields.bandwidth({"rate", "Rate of one adapter, each way."});
+  hca.latency = read_latency(fields, {"latency", "Latency of an adapter from host to wire, on each side."});
   const std::string transport =
-      fields.choice({"transport", "Protocol of an adapter."}, {"rdma", "tcp", "grpc"}, "rdma");
+      fields.choice({"transport",
+                     "Protocol of an adapter; rdma: it moves the data; tcp: the CPU copies them; grpc: TCP, "
+                     "and TensorFlow's calls copy in user space."},
+                    {"rdma", "tcp", "grpc"}, "rdma");
   hca.grpc = transport == "grpc";
   hca.tcp = hca.grpc || transport == "tcp";
-  hca.nccl_network = fields.text("nccl_network", "");
+  hca.nccl_network =
+      fields.text({"nccl_network", "NCCL's constants for the network (trainyard list nccl-networks)."}, "");
+  fields.child({"power", "Power of an adapter: {idle, busy}."});
   hca.power = read_power(fields);
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostSockets = 8;
 
 /// Returns the list below `key`, written plainly or as {value: […], source: …}; null if absent.
-const Node* list_of(Fields& fields, std::string_view key) {
+const Node* list_of(Fields& fields, Key key) {
   const Node* node = fields.child_unless_null(key);
   if (!node) return nullptr;
   if (const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr) node = value;
@@ -41,7 +41,8 @@ std::vector<int> devices_of(Fields& fields, std::string_view key, int count, std
 }
 
 void read_switches(NodeType& node, Fields& pcie) {
-  const Node* list = list_of(pcie, "switches");
+  const Node* list =
+      list_of(pcie, {"switches", "PCIe switches: [{socket: 0, gpus: [0, 1], hcas: [0], uplink_lanes: 16}, ...]."});
   if (!list) return;
   std::set<int> gpus, hcas;
   for (std::size_t i = 0; i < list->items.size(); ++i) {
@@ -61,9 +62,9 @@ void read_switches(NodeType& node, Fields& pcie) {
 /// link of the catalog; it then holds for GPUs too, unless `gpu_rate` is stated, which may be faster (NVLink-C2C). With a
 /// generation only, a GPU of an older generation has its own rate.
 void read_pcie_rate(NodeType& node, Fields& pcie) {
-  const BytesPerSecond stated_rate =
-      pcie.bandwidth({"rate", "Rate of a PCIe link of the node, in one direction."}, BytesPerSecond{0});
-  const std::int64_t generation = pcie.integer({"generation", "Generation of PCIe."}, 1, 0);
+  const BytesPerSecond stated_rate = pcie.bandwidth(
+      {"rate", "Rate of 16 lanes, each way, instead of a generation; left out: the device's rate."}, BytesPerSecond{0});
+  const std::int64_t generation = pcie.integer({"generation", "PCIe generation, 3 to 6, instead of a rate."}, 1, 0);
   if (pcie.has("generation") && (generation < 3 || generation > 6))
     pcie.refuse("generation", fmt::format("{} is not known; known: 3, 4, 5, 6", generation));
   if (stated_rate.value > 0) {
@@ -74,8 +75,9 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
   } else {
     node.pcie_rate = node.gpu.pcie;
   }
-  if (const BytesPerSecond gpu_rate =
-          pcie.bandwidth({"gpu_rate", "Rate between a GPU and host memory, in one direction."}, BytesPerSecond{0});
+  if (const BytesPerSecond gpu_rate = pcie.bandwidth(
+          {"gpu_rate", "Rate of a device's own link to the host, if it is another than that of adapters and drives."},
+          BytesPerSecond{0});
       gpu_rate.value > 0)
     node.gpu_pcie_rate = gpu_rate;
   if (node.pcie_rate.value <= 0)
@@ -83,12 +85,13 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
 }
 
 void read_pcie(NodeType& node, Fields& pcie) {
-  node.pcie_latency = read_latency(pcie, "latency");
+  node.pcie_latency = read_latency(pcie, {"latency", "Latency of a hop between a device and a switch or root port."});
   read_pcie_rate(node, pcie);
   constexpr std::int64_t most_lanes = 1024;
-  node.lanes_per_socket =
-      pcie.integer_within<int>({"lanes_per_socket", "Number of PCIe lanes of a CPU socket."}, 1, most_lanes, 0);
-  node.device_lanes = read_lanes(pcie, "device_lanes", 0);
+  node.lanes_per_socket = pcie.integer_within<int>(
+      {"lanes_per_socket", "PCIe lanes of a socket for devices and switches; 0: no limit."}, 1, most_lanes, 0);
+  node.device_lanes =
+      read_lanes(pcie, {"device_lanes", "PCIe lanes of each device; 0: 16, or as many as bifurcation leaves."}, 0);
   read_switches(node, pcie);
   // If a node states its switches or device lanes, the lanes of its CPU limit them. Otherwise each pair of devices has
   // a switch, whatever the CPU.
@@ -96,27 +99,28 @@ void read_pcie(NodeType& node, Fields& pcie) {
     node.lanes_per_socket = node.cpu.lanes;
   node.pcie_half_duplex = read_half_duplex(pcie);
   node.peer_to_peer =
-      pcie.one_of({"peer_to_peer", "Farthest common device over which two GPUs exchange data directly."},
+      pcie.one_of({"peer_to_peer", "Largest distance at which devices reach each other's memory without the host's."},
                   {"none", "switch", "socket", "node"}, PeerToPeer::socket);
   if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
     pcie.refuse("device_lanes", "has no effect without lanes_per_socket or switches");
 }
 
 void read_sockets(NodeType& node, Fields& fields) {
-  node.sockets = fields.integer_within<int>("sockets", 1, kMostSockets, 1);
+  node.sockets = fields.integer_within<int>({"sockets", "Number of CPU sockets; each pair of them is joined."}, 1,
+                                            kMostSockets, 1);
   if (node.sockets > 1 && !fields.child("socket_link"))
     fail(fields.place_of("sockets"),
          fmt::format("{}: {} sockets: missing key \"socket_link\" (the rate and latency between two of them)",
                      fields.what(), node.sockets));
   fields.read_map("socket_link", [&node](Fields& link) {
-    node.socket_rate = link.bandwidth({"rate", "Rate between two CPU sockets, in one direction."});
-    node.socket_latency = read_latency(link, "latency");
+    node.socket_rate = link.bandwidth({"rate", "Rate between two sockets, each way."});
+    node.socket_latency = read_latency(link, {"latency", "Latency of a hop between sockets."});
   });
 }
 
 void read_mesh(NodeType& node, Fields& nvlink) {
-  node.nvlink_rate = nvlink.bandwidth("link_rate");
-  const Node* list = list_of(nvlink, "mesh");
+  node.nvlink_rate = nvlink.bandwidth({"link_rate", "Rate of one link of a mesh, each way."});
+  const Node* list = list_of(nvlink, {"mesh", "Links between devices: [[device, device, number of links], ...]."});
   if (!list || list->items.empty())
     fail(nvlink.place(), fmt::format("{}: missing key \"mesh\": [[GPU, GPU, number of links], …]", nvlink.what()));
   std::set<std::pair<int, int>> pairs;
@@ -160,7 +164,7 @@ void read_nvlink(NodeType& node, Fields& fields) {
   const bool nvswitch = node.interconnect == "nvswitch", mesh = node.interconnect == "nvlink-mesh";
   if (nvswitch || mesh) fields.required_child("nvlink");
   fields.read_map("nvlink", [&](Fields& nvlink) {
-    node.nvlink_latency = read_latency(nvlink, "latency");
+    node.nvlink_latency = read_latency(nvlink, {"latency", "Latency from device to device, including the switch."});
     if (!mesh) return;
     read_mesh(node, nvlink);
     if (const Node* gpu = fields.child("gpu"); gpu && gpu->kind == Node::Kind::map)
@@ -256,8 +260,9 @@ void read_links(NodeType& node, Fields& fields) {
 }
 
 void read_graph(NodeType& node, Fields& fields) {
-  const Node* switches = fields.child("switches");
-  const Node& wires = fields.required_child("wires");
+  const Node* switches = fields.child({"switches", "Names of the switches, with interconnect graph."});
+  const Node& wires = fields.required_child(
+      {"wires", "Wires, with interconnect graph: [{from: gpu0, to: cpu0, kind: PCIe, lanes: 16}, ...]."});
   if (switches && switches->kind != Node::Kind::list)
     fail(switches->place, fmt::format("{}: switches: expected a list of names", fields.what()));
   if (wires.kind != Node::Kind::list || wires.items.empty())

@@ -6,11 +6,11 @@ namespace trainyard {
 
 Watts PowerDraw::power(double utilization) const { return idle + (busy - idle) * std::clamp(utilization, 0.0, 1.0); }
 
-PowerDraw read_power(Fields& entry) {
+PowerDraw read_power(Fields& entry, const char* busy, const char* idle) {
   PowerDraw power;
-  entry.read_map("power", [&power](Fields& fields) {
-    power.busy = fields.power({"busy", "Power under full load."}, Watts{0});
-    power.idle = fields.power({"idle", "Power without load."}, power.busy);
+  entry.read_map("power", [&](Fields& fields) {
+    power.busy = fields.power({"busy", busy}, Watts{0});
+    power.idle = fields.power({"idle", idle}, power.busy);
     if (power.is_given() && fields.has("idle") && power.idle >= power.busy) fields.refuse("idle", "not below busy");
   });
   return power;

@@ -18,6 +18,7 @@ struct PowerDraw {
 /// Reads the field `power: {idle, busy}` of an entry. Without `idle` the device draws the busy power also when idle.
 /// Returns a draw that is not stated if the field is absent or null. Throws UserError with the place if idle is not
 /// below busy.
-PowerDraw read_power(Fields& entry);
+PowerDraw read_power(Fields& entry, const char* busy = "Power under full load.",
+                     const char* idle = "Power without load.");
 
 }  // namespace trainyard

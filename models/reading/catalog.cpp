@@ -334,7 +334,7 @@ std::string entry_title(const std::string& kind, const Node& entry) {
 
 std::string read_entry_name(Fields& fields, const std::string& kind) {
   std::string name = fields.text("name", "custom-" + kind);
-  fields.text("description", "");
+  fields.text({"description", "Description in one line of text."}, "");
   fields.child("sources");
   return name;
 }

@@ -82,7 +82,7 @@ class MechanismRun {
   /// The run calls this function when a step of all workers ends. If workers are not in step, this is after as many
   /// worker steps as there are workers.
   virtual void step_over() {}
-  virtual void book(MechanismFigures&, const StepWindow&) const {}
+  virtual void add_figures(MechanismFigures&, const StepWindow&) const {}
 };
 
 /// Everything that a run needs. All of it must outlive the run.
@@ -102,7 +102,7 @@ class Mechanism {
   // Reading.
   virtual std::optional<int> workers() const { return std::nullopt; }  ///< number of ranks, if its keys set it
   /// Reads and checks the keys that depend on the mesh. Throws UserError.
-  virtual void settle(Fields& /*data_parallel*/, const MechanismSetting&) {}
+  virtual void read_setting(Fields& /*data_parallel*/, const MechanismSetting&) {}
 
   // Properties.
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
@@ -131,9 +131,9 @@ class Mechanism {
   virtual std::unique_ptr<MechanismRun> run(const MechanismSite&) const;
 
   // Answering.
-  virtual void book(MechanismFigures&, const TrainingPlan&, int /*steps*/) const {}
+  virtual void add_figures(MechanismFigures&, const TrainingPlan&, int /*steps*/) const {}
   /// Adds the figures that take long to compute. It is called once for an answer.
-  virtual void book_slow(MechanismFigures&) const {}
+  virtual void add_slow_figures(MechanismFigures&) const {}
   /// The mechanism in a few words, for example "gossip (ring)". `all_reduce` describes the all-reduce of the plan.
   virtual std::string summary(const std::string& all_reduce) const { return all_reduce; }
   /// Lines of a report and the label before the first of them.

@@ -51,7 +51,7 @@ constexpr std::uint16_t kDecode = 1003;
 constexpr const char* kReadGroup = "read";
 constexpr const char* kCopyGroup = "copy to the GPU";
 
-struct InputWords {
+struct InputNames {
   Names& names;
   GroupId read = names.group(kReadGroup, Role::point_to_point);
   GroupId decode = names.group("decode", Role::work);
@@ -62,11 +62,11 @@ struct InputWords {
   NameId asked = names.intern("asked for a batch");
   NameId wait_for_messages = names.intern("wait for messages");
 
-  explicit InputWords(Names& all) : names(all) {}
+  explicit InputNames(Names& all) : names(all) {}
 };
 
 /// Make the programs of one loader, and of one of its readers, for all batches. The plan must outlive them.
-std::unique_ptr<Program> input_loader(const InputPlan&, std::size_t loader, const InputWords&);
-std::unique_ptr<Program> input_reader(const InputPlan&, std::size_t loader, const InputWords&);
+std::unique_ptr<Program> input_loader(const InputPlan&, std::size_t loader, const InputNames&);
+std::unique_ptr<Program> input_reader(const InputPlan&, std::size_t loader, const InputNames&);
 
 }  // namespace trainyard

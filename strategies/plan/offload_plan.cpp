@@ -7,7 +7,7 @@ const char* name_of(OffloadDevice device) {
   return names[static_cast<std::size_t>(device)];
 }
 
-const char* name_of(HostWay way) {
+const char* name_of(HostTransfer way) {
   static constexpr const char* names[] = {"copy to host", "CPU", "copy from host", "read from drive", "write to drive"};
   return names[static_cast<std::size_t>(way)];
 }

@@ -17,9 +17,9 @@ const char* name_of(OffloadDevice);
 /// Kinds of transfers between a rank's GPU, its host's memory and the drives of its node. Each has a stream of its
 /// own. in_host: the bytes that the CPU reads and writes, modelled as half as many bytes from its memory to its
 /// memory. The drives of a node are striped: each has an equal part of everything.
-enum class HostWay : std::uint8_t { to_host, in_host, from_host, drive_read, drive_write };
+enum class HostTransfer : std::uint8_t { to_host, in_host, from_host, drive_read, drive_write };
 constexpr int kHostWays = 5;
-const char* name_of(HostWay);
+const char* name_of(HostTransfer);
 
 /// Activations that stay in the memory of the GPU's CPU socket between a layer's forward and backward pass: those that
 /// the layer keeps, or its input alone if it is recomputed (TransformerEngine's cpu_offload; MaxText's remat_policy,

@@ -14,21 +14,27 @@ enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
 /// The default mechanism that keeps replicas together.
 constexpr const char* kAllReduce = "all-reduce";
 
-/// The options of a step that a plan chooses, and that programs read directly.
-struct StepOptions {
-  Mesh mesh;
-  Sharding sharding;                      ///< sharding of every layer over tensor, context and expert ranks
-  std::vector<Sharding> stage_shardings;  ///< replaces `sharding` if stages have widths of their own; by stage
+/// The sharing of states among replicas. A search may choose all of it.
+struct StateSharing {
   ZeroStage zero = ZeroStage::none;
   /// Number of replicas that shard states among themselves; 0: all. If fewer, each such group has all states (hybrid
   /// sharding).
   int zero_group = 0;
-  int prefetch = 1;     ///< stage 3: number of layers whose parameters are gathered ahead
   bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass and gathered again
   /// Stage 3. True: a layer's gradients stay unsharded until its last micro-batch and are exchanged then; false: they
   /// are exchanged after each.
   bool sync_last = false;
-  bool overlap_gradients = true;   ///< gradients are exchanged during the backward pass
+
+  bool operator==(const StateSharing&) const = default;
+};
+
+/// The options of a step that a plan chooses, and that programs read directly.
+struct StepOptions : StateSharing {
+  Mesh mesh;
+  Sharding sharding;                      ///< sharding of every layer over tensor, context and expert ranks
+  std::vector<Sharding> stage_shardings;  ///< replaces `sharding` if stages have widths of their own; by stage
+  int prefetch = 1;                       ///< stage 3: number of layers whose parameters are gathered ahead
+  bool overlap_gradients = true;          ///< gradients are exchanged during the backward pass
   bool overlap_parameters = true;  ///< stages 1 and 2: parameters are gathered during the next step's forward pass
   bool overlap_pipeline = false;   ///< a stage goes on while its messages to other stages are sent
   /// True if a step ends when its micro-batches have left the pipeline. False: the micro-batches of the next step follow

@@ -135,7 +135,7 @@ struct TrainingPlan : StepOptions {
   int first_step = 0;           ///< number, in the training, of the first step of the plan: a warm-up may be over
   bool through_center = false;  ///< replicas exchange nothing with each other: a center has the parameters
   InputFeed input;
-  bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
+  bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingNames::step_over)
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
   /// True if the calls compute another, small network. Of the passes, only the forward pass of the last layer then

@@ -13,13 +13,13 @@ BufferRef whole(Buffer kind, std::size_t bucket) { return {number_of({kind, buck
 
 HostOffload::HostOffload(StepContext& step) : step_(step), added_(step.buckets()) {}
 
-Op& HostOffload::transfer(HostWay way, Bytes bytes, NameId name, Dep first, Dep second) {
+Op& HostOffload::transfer(HostTransfer way, Bytes bytes, NameId name, Dep first, Dep second) {
   const auto number = static_cast<std::size_t>(way);
   const GroupFlow* flow = step_.peers.flows[kLanes + number];
   Op& op = step_.out.begin(Kind::join, step_.streams.host(way), name, step_.words.host[number]);
   // Drives are striped: the flow has an edge for each. The memory of a CPU counts reads and writes.
-  const bool striped = way == HostWay::drive_read || way == HostWay::drive_write;
-  const double parts = way == HostWay::in_host ? 2 : striped && flow ? static_cast<double>(flow->edges.size()) : 1;
+  const bool striped = way == HostTransfer::drive_read || way == HostTransfer::drive_write;
+  const double parts = way == HostTransfer::in_host ? 2 : striped && flow ? static_cast<double>(flow->edges.size()) : 1;
   op.message.bytes = bytes / parts;
   op.message.steps = 1;
   op.address(kLanes + number, group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[number]);
@@ -51,12 +51,12 @@ Ops HostOffload::open_buckets(std::size_t up_to) {
 }
 
 Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
-  const Stream out = step_.streams.host(HostWay::to_host);
+  const Stream out = step_.streams.host(HostTransfer::to_host);
   const double share = step_.own_elements(index);
   if (step_.plan.values) co_yield step_.call_on(out, TrainingCall::fill_share, CallArguments::of_bucket(index), ready);
   // The copy waits until the previous gradients in the host's buffer have been added.
-  Op& copied =
-      transfer(HostWay::to_host, share * step_.plan.gradient_element, step_.words.gradients_out, ready, added_[index]);
+  Op& copied = transfer(HostTransfer::to_host, share * step_.plan.gradient_element, step_.words.gradients_out, ready,
+                        added_[index]);
   if (step_.plan.values)
     copied.write_to(whole(Buffer::host_gradients, index), Action::copy, whole(Buffer::gradient_share, index));
   co_yield step_.out.emit();
@@ -66,31 +66,31 @@ Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
                                  MemoryClass::gradients, step_.words.buckets[index], out);
   if (!accumulate && !step_.plan.values) co_return;
   const Bytes bytes = accumulate ? share * step_.plan.offload.addition : Bytes{};
-  Op& added = transfer(HostWay::in_host, bytes, step_.words.add_on_host, sent_.back());
+  Op& added = transfer(HostTransfer::in_host, bytes, step_.words.add_on_host, sent_.back());
   co_yield emit_call(added, TrainingCall::keep_on_host, index);
-  added_[index] = end_of(HostWay::in_host);
+  added_[index] = end_of(HostTransfer::in_host);
 }
 
 Ops HostOffload::fetch_parameters(std::size_t index) {
   const Dep now = step_.out.last_operation(TrainingStreams::compute);
   Dep read;
   if (step_.plan.offload.parameters == OffloadDevice::nvme) {
-    Op& op = transfer(HostWay::drive_read, step_.own_elements(index) * step_.plan.parameter_element,
+    Op& op = transfer(HostTransfer::drive_read, step_.own_elements(index) * step_.plan.parameter_element,
                       step_.words.read_parameters, now);
     co_yield emit_call(op, TrainingCall::fill_host_parameters, index);
-    read = end_of(HostWay::drive_read);
+    read = end_of(HostTransfer::drive_read);
   }
   co_yield return_parameters(index, now, read);
 }
 
 Ops HostOffload::return_parameters(std::size_t index, Dep first, Dep second) {
-  Op& op = transfer(HostWay::from_host, step_.own_elements(index) * step_.plan.parameter_element,
+  Op& op = transfer(HostTransfer::from_host, step_.own_elements(index) * step_.plan.parameter_element,
                     step_.words.parameters_in, first, second);
   if (step_.plan.values)
     op.write_to(whole(Buffer::own_parameters, index), Action::copy, whole(Buffer::host_parameters, index));
   co_yield step_.out.emit();
   if (step_.plan.values)
-    co_yield step_.call_on(step_.streams.host(HostWay::from_host), TrainingCall::take_own,
+    co_yield step_.call_on(step_.streams.host(HostTransfer::from_host), TrainingCall::take_own,
                            CallArguments::of_bucket(index));
 }
 
@@ -106,24 +106,24 @@ Ops HostOffload::update_bucket(std::size_t index, Dep begun) {
   if (on_drive) {
     const auto most = static_cast<std::size_t>(offload.buffers);
     const Dep buffer_free = written_.size() < most ? Dep{} : written_[written_.size() - most];
-    Op& op = transfer(HostWay::drive_read, share * offload.states, step_.words.read_states, read, buffer_free);
+    Op& op = transfer(HostTransfer::drive_read, share * offload.states, step_.words.read_states, read, buffer_free);
     co_yield emit_call(op, TrainingCall::read_states, index);
-    read = end_of(HostWay::drive_read);
+    read = end_of(HostTransfer::drive_read);
   }
   // Gradients are scaled by their norm, so all of them must have arrived.
-  Op& update =
-      transfer(HostWay::in_host, share * offload.update, step_.words.optimizer_step, end_of(HostWay::to_host), read);
+  Op& update = transfer(HostTransfer::in_host, share * offload.update, step_.words.optimizer_step,
+                        end_of(HostTransfer::to_host), read);
   co_yield emit_call(update, TrainingCall::update_on_host, index);
   if (on_drive || parameters_on_drive) {
     const Bytes bytes = (on_drive ? share * offload.states : Bytes{}) +
                         (parameters_on_drive ? share * step_.plan.parameter_element : Bytes{});
-    Op& op = transfer(HostWay::drive_write, bytes, step_.words.write_states, end_of(HostWay::in_host));
+    Op& op = transfer(HostTransfer::drive_write, bytes, step_.words.write_states, end_of(HostTransfer::in_host));
     co_yield emit_call(op, TrainingCall::write_states, index);
-    written_.push_back(end_of(HostWay::drive_write));
+    written_.push_back(end_of(HostTransfer::drive_write));
   }
   if (holds_parameters()) co_return;
-  co_yield return_parameters(index, end_of(HostWay::in_host), {});
-  returned_[index] = end_of(HostWay::from_host);
+  co_yield return_parameters(index, end_of(HostTransfer::in_host), {});
+  returned_[index] = end_of(HostTransfer::from_host);
 }
 
 Ops HostOffload::update() {
@@ -132,7 +132,8 @@ Ops HostOffload::update() {
   written_.clear();
   returned_.assign(step_.buckets(), {});
   for (std::size_t b = step_.buckets(); b-- > 0;) co_yield update_bucket(b, begun);
-  for (const HostWay way : {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_write})
+  for (const HostTransfer way :
+       {HostTransfer::to_host, HostTransfer::in_host, HostTransfer::from_host, HostTransfer::drive_write})
     step_.waits.add(end_of(way));
   if (!step_.plan.values) co_return;
   while (step_.waits.has_any()) co_yield step_.take_waits();
@@ -149,8 +150,8 @@ void HostActivations::begin_forward(int layer) {
 }
 
 /// Copies activations, after everything computed so far and after another copy.
-Ops HostActivations::copy(HostWay way, Key key, Dep after_copy) {
-  const bool leaves = way == HostWay::to_host;
+Ops HostActivations::copy(HostTransfer way, Key key, Dep after_copy) {
+  const bool leaves = way == HostTransfer::to_host;
   Op& op = host_.transfer(way, step_.layer(key.first).activations(),
                           leaves ? step_.words.activations_out : step_.words.activations_in,
                           step_.out.last_operation(TrainingStreams::compute), after_copy);
@@ -162,9 +163,9 @@ Ops HostActivations::copy(HostWay way, Key key, Dep after_copy) {
 
 Ops HostActivations::end_forward(int layer, int micro_batch) {
   if (!choice_.holds(layer)) co_return;
-  const Stream out = step_.streams.host(HostWay::to_host);
+  const Stream out = step_.streams.host(HostTransfer::to_host);
   const Bytes bytes = step_.layer(layer).activations();
-  co_yield copy(HostWay::to_host, {layer, micro_batch}, {});
+  co_yield copy(HostTransfer::to_host, {layer, micro_batch}, {});
   left_[{layer, micro_batch}] = step_.out.last_operation(out);
   co_yield step_.change_memory(-bytes.value, MemoryClass::activations, step_.words.activations_out, out);
   leaving_.push_back(step_.out.last_operation(out));
@@ -173,9 +174,9 @@ Ops HostActivations::end_forward(int layer, int micro_batch) {
 Ops HostActivations::fetch(Key key) {
   const Bytes bytes = step_.layer(key.first).activations();
   co_yield step_.change_memory(bytes.value, MemoryClass::activations, step_.words.activations_in);
-  co_yield copy(HostWay::from_host, key, left_.at(key));
+  co_yield copy(HostTransfer::from_host, key, left_.at(key));
   left_.erase(key);
-  returning_[key] = step_.out.last_operation(step_.streams.host(HostWay::from_host));
+  returning_[key] = step_.out.last_operation(step_.streams.host(HostTransfer::from_host));
 }
 
 Ops HostActivations::begin_backward(const std::vector<int>& chunk, int layer, int micro_batch) {

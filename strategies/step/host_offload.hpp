@@ -9,7 +9,7 @@
 namespace trainyard {
 
 /// Identifies the joins of a rank on one kind of transfer, with numbers after those of lanes.
-constexpr Tag group_of_transfer(HostWay way, Actor rank) {
+constexpr Tag group_of_transfer(HostTransfer way, Actor rank) {
   return (Tag{16} + static_cast<Tag>(way)) | static_cast<Tag>(rank) << (32 - kMeetingBits);
 }
 
@@ -42,7 +42,7 @@ class HostOffload {
   /// The end of the copy of a bucket's new parameters to the GPU.
   Dep returned(std::size_t bucket) const { return returned_[bucket]; }
   /// Prepares a transfer, which has its stream to itself. The caller emits the operation.
-  Op& transfer(HostWay, Bytes, NameId, Dep first, Dep second = {});
+  Op& transfer(HostTransfer, Bytes, NameId, Dep first, Dep second = {});
 
  private:
   StepContext& step_;
@@ -53,7 +53,7 @@ class HostOffload {
   std::vector<Dep> returned_;                     // indexed by bucket: end of the copy of its new parameters
   std::array<std::uint32_t, kHostWays> calls_{};  // number of transfers so far, by kind
 
-  Dep end_of(HostWay way) const { return step_.out.last_operation(step_.streams.host(way)); }
+  Dep end_of(HostTransfer way) const { return step_.out.last_operation(step_.streams.host(way)); }
   const Op& emit_call(Op&, TrainingCall, std::size_t bucket);
   Ops return_parameters(std::size_t bucket, Dep first, Dep second);
   Ops update_bucket(std::size_t bucket, Dep begun);
@@ -83,7 +83,7 @@ class HostActivations {
   std::map<Key, Dep> returning_;  // ends of copies from the host, until the backward pass waits for them
 
   Ops fetch(Key);
-  Ops copy(HostWay, Key, Dep after_copy);
+  Ops copy(HostTransfer, Key, Dep after_copy);
 };
 
 }  // namespace trainyard

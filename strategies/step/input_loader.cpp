@@ -10,7 +10,7 @@ namespace {
 
 class InputReader : public CoroutineProgram {
  public:
-  InputReader(const InputPlan& plan, std::size_t loader, const InputWords& words)
+  InputReader(const InputPlan& plan, std::size_t loader, const InputNames& words)
       : CoroutineProgram({plan.loaders[loader].self}, 1),
         plan_(plan),
         words_(words),
@@ -30,13 +30,13 @@ class InputReader : public CoroutineProgram {
 
  private:
   const InputPlan& plan_;
-  const InputWords& words_;
+  const InputNames& words_;
   double readers_;
 };
 
 class InputLoader : public CoroutineProgram {
  public:
-  InputLoader(const InputPlan& plan, std::size_t loader, const InputWords& words)
+  InputLoader(const InputPlan& plan, std::size_t loader, const InputNames& words)
       : CoroutineProgram(peers(plan.loaders[loader]), streams(plan, plan.loaders[loader])),
         plan_(plan),
         words_(words),
@@ -64,7 +64,7 @@ class InputLoader : public CoroutineProgram {
   static constexpr Stream kAsk = 0, kReadEnd = 1, kCopyEnd = 2, kFirstRead = 3;
 
   const InputPlan& plan_;
-  const InputWords& words_;
+  const InputNames& words_;
   std::size_t readers_, ranks_;
   Emitter out_;
   Dep on_host_;              // the batch is on the host: its copy waits for this
@@ -153,10 +153,10 @@ const char* name_of(InputOverlap overlap) {
   return names[static_cast<std::size_t>(overlap)];
 }
 
-std::unique_ptr<Program> input_loader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
+std::unique_ptr<Program> input_loader(const InputPlan& plan, std::size_t loader, const InputNames& words) {
   return std::make_unique<InputLoader>(plan, loader, words);
 }
-std::unique_ptr<Program> input_reader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
+std::unique_ptr<Program> input_reader(const InputPlan& plan, std::size_t loader, const InputNames& words) {
   return std::make_unique<InputReader>(plan, loader, words);
 }
 

@@ -63,7 +63,7 @@ Ops ParameterGathers::gather(std::size_t index, Dep start) {
   const CallArguments arguments = CallArguments::of_bucket(index);
   if (offload_.holds_parameters()) {
     co_yield offload_.fetch_parameters(index);
-    start = step_.out.last_operation(step_.streams.host(HostWay::from_host));
+    start = step_.out.last_operation(step_.streams.host(HostTransfer::from_host));
   }
   if (!step_.plan.lane(lane).is_used()) co_return;
   if (step_.plan.values && start.count > 0) {  // the compute stream fills in the values
@@ -128,7 +128,7 @@ Ops ParameterGathers::gather_layer(int layer) {
     if (step_.plan.lane(lane).is_used())
       ready.push_back(collectives_.end_of(lane));
     else if (offload_.holds_parameters())
-      ready.push_back(step_.out.last_operation(step_.streams.host(HostWay::from_host)));
+      ready.push_back(step_.out.last_operation(step_.streams.host(HostTransfer::from_host)));
   }
 }
 

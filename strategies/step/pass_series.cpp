@@ -29,7 +29,7 @@ bool can_be_series(const TrainingPlan& plan) {
 /// Builds the parts in the order in which the layers would yield them.
 class SeriesMaker {
  public:
-  SeriesMaker(const TrainingWords& words, const TrainingStreams& streams, std::size_t layers)
+  SeriesMaker(const TrainingNames& words, const TrainingStreams& streams, std::size_t layers)
       : streams_(streams), layers_(layers) {
     mark_.name = words.wait_for_messages;
   }

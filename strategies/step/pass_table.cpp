@@ -45,7 +45,7 @@ std::vector<KernelOfPass> kernels_of(const Layer& layer, Pass pass) {
 /// Makes the table of one pass.
 class PassMaker {
  public:
-  PassMaker(const TrainingPlan& plan, const TrainingWords& words, Names& names, FusedKernels& fused, const Layer& layer,
+  PassMaker(const TrainingPlan& plan, const TrainingNames& words, Names& names, FusedKernels& fused, const Layer& layer,
             Pass pass, bool first, bool fine)
       : plan_(plan),
         words_(words),
@@ -78,7 +78,7 @@ class PassMaker {
 
  private:
   const TrainingPlan& plan_;
-  const TrainingWords& words_;
+  const TrainingNames& words_;
   Names& names_;
   FusedKernels& fused_;
   const Layer& layer_;
@@ -318,7 +318,7 @@ Operation operation_of(ExchangeKind kind) {
   return operations.at(static_cast<std::size_t>(kind));
 }
 
-TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) {
+TrainingNames::TrainingNames(const TrainingPlan& plan, Names& all) : names(all) {
   const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);
     if (!groups.is_used() && (l != Lane::gradients || plan.through_center)) return;

@@ -51,7 +51,7 @@ constexpr const char* kStepOver = "step over";
 constexpr const char* kInputGroup = "input";
 
 /// Names and groups of a training step's operations.
-struct TrainingWords {
+struct TrainingNames {
   Names& names;
   GroupId compute = names.group(kComputeGroup, Role::work);
   GroupId optimizer = names.group("optimizer", Role::work);
@@ -91,7 +91,7 @@ struct TrainingWords {
                                          names.intern("send gradients"), names.intern("receive gradients")};
   std::vector<NameId> buckets;
 
-  TrainingWords(const TrainingPlan&, Names&);
+  TrainingNames(const TrainingPlan&, Names&);
 };
 
 /// The passes of all layers. Each is made once, on first use, for all ranks.
@@ -107,7 +107,7 @@ class PassTables {
     const std::unique_ptr<PassTable>& table = entry(pass, layer, first, fine, load);
     return table ? *table : make(pass, layer, first, fine, load);
   }
-  const TrainingWords& words() const { return words_; }
+  const TrainingNames& words() const { return words_; }
   const FusedKernels& fused() const { return fused_; }  ///< from all tables made so far
   const CompressionTable& compression() const { return compression_; }
 
@@ -117,7 +117,7 @@ class PassTables {
   };
   const TrainingPlan& plan_;
   Names& names_;
-  TrainingWords words_;
+  TrainingNames words_;
   CompressionTable compression_;
   mutable FusedKernels fused_;
   std::size_t layers_;

@@ -13,7 +13,7 @@ BufferRef within(BufferRef part, TrainingBuffer buffer) {
 
 }  // namespace
 
-bool PipelineMessages::is_elsewhere(int virtual_stage) const {
+bool PipelineMessages::is_on_other_rank(int virtual_stage) const {
   if (virtual_stage < 0 || virtual_stage >= step_.plan.virtual_stages() || step_.plan.pipeline.stages == 1)
     return false;
   return step_.plan.place_of(virtual_stage).stage != step_.place.pipeline;

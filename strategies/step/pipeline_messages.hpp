@@ -10,7 +10,7 @@ class PipelineMessages {
   PipelineMessages(StepContext& step, LaneCollectives& collectives) : step_(step), collectives_(collectives) {}
 
   /// True if that virtual stage exists and lies on another stage than this rank's.
-  bool is_elsewhere(int virtual_stage) const;
+  bool is_on_other_rank(int virtual_stage) const;
   /// Receives a message; the next kernel waits for it.
   Ops receive(int virtual_stage, int micro_batch, bool back);
   Ops send(int virtual_stage, int micro_batch, bool back);

@@ -49,7 +49,7 @@ struct StepContext {
   const int rank;
   const TrainingPlan& plan;
   const PassTables& tables;
-  const TrainingWords& words;
+  const TrainingNames& words;
   const TrainingStreams& streams;
   const RankPeers& peers;
   const Coordinates place;

@@ -167,7 +167,7 @@ class TrainingStep : public CoroutineProgram {
     const int stage = virtual_stage(task);
     const bool input = stage == 0 && input_.is_used();
     if (input) co_yield input_.take();
-    const bool receives = messages_.is_elsewhere(stage - 1), sends = messages_.is_elsewhere(stage + 1);
+    const bool receives = messages_.is_on_other_rank(stage - 1), sends = messages_.is_on_other_rank(stage + 1);
     if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
     co_yield host_work(receives);
     co_yield passes_.chunk(task, sends);
@@ -179,10 +179,10 @@ class TrainingStep : public CoroutineProgram {
   Ops backward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
     const bool by_input = task.pass != Pass::backward_weights;
-    const bool receives = by_input && messages_.is_elsewhere(stage + 1);
+    const bool receives = by_input && messages_.is_on_other_rank(stage + 1);
     if (receives) co_yield messages_.receive(stage, task.micro_batch, true);
     co_yield host_work(receives);
-    const bool sends = by_input && messages_.is_elsewhere(stage - 1);
+    const bool sends = by_input && messages_.is_on_other_rank(stage - 1);
     co_yield passes_.chunk(task, sends);
     if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
   }
@@ -273,7 +273,7 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     add_messages(peers.tied);
   }
   for (std::size_t way = 0; way < kHostWays && !plan_.offload.ways.empty(); ++way)
-    outline.meetings.push_back({group_of_transfer(static_cast<HostWay>(way), rank), peers.flows[kLanes + way],
+    outline.meetings.push_back({group_of_transfer(static_cast<HostTransfer>(way), rank), peers.flows[kLanes + way],
                                 static_cast<std::uint16_t>(kLanes + way)});
   return outline;
 }

@@ -54,8 +54,8 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   }
   if (plan.offload.copies()) {
     host_ = static_cast<Stream>(names_.size());
-    const int ways = plan.offload.is_used() ? kHostWays : static_cast<int>(HostWay::from_host) + 1;
-    for (int way = 0; way < ways; ++way) names_.emplace_back(name_of(static_cast<HostWay>(way)));
+    const int ways = plan.offload.is_used() ? kHostWays : static_cast<int>(HostTransfer::from_host) + 1;
+    for (int way = 0; way < ways; ++way) names_.emplace_back(name_of(static_cast<HostTransfer>(way)));
   }
   if (plan.input.is_used()) {
     input_ = static_cast<Stream>(names_.size());

@@ -24,7 +24,7 @@ class TrainingStreams {
   Stream pipeline(bool back, bool sending) const {
     return static_cast<Stream>(pipeline_ + (back ? 2 : 0) + (sending ? 0 : 1));
   }
-  Stream host(HostWay way) const { return static_cast<Stream>(host_ + static_cast<int>(way)); }
+  Stream host(HostTransfer way) const { return static_cast<Stream>(host_ + static_cast<int>(way)); }
   /// Streams of incoming samples, and of requests for them.
   Stream input() const { return input_; }
   Stream input_request() const { return static_cast<Stream>(input_ + 1); }

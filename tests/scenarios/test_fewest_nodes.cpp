@@ -21,7 +21,7 @@ TEST_CASE("the search finds the same fewest nodes as a look at every number that
       if (draw(1, 100) <= percent) legal_counts.insert(nodes);
     const double deadline = 1000.0 / draw(1, most);
     const auto time = [](int nodes) { return 1000.0 / nodes; };  // more nodes are faster
-    std::map<int, NodesTried> results;
+    std::map<int, NodesOutcome> results;
     NodeCounts counts{unit, most, [&legal_counts](int nodes) { return legal_counts.contains(nodes); }, {}};
     counts.look = [&](int nodes, bool) {
       CHECK_FALSE(results.contains(nodes));
@@ -59,7 +59,7 @@ TEST_CASE("if all numbers have plans, the fewest nodes in time are found from an
   for (const int guess : {1, 7, 64, 300})
     for (int first = 1; first <= 256; ++first) {
       NodeCounts counts{1, 4096, [](int) { return true; }, {}};
-      counts.look = [first](int nodes, bool) { return NodesTried{true, nodes >= first, 1000.0 / nodes}; };
+      counts.look = [first](int nodes, bool) { return NodesOutcome{true, nodes >= first, 1000.0 / nodes}; };
       const FewestNodes fewest = find_fewest_nodes(guess, counts);
       CAPTURE(guess, first);
       CHECK(fewest.in_time == first);
@@ -72,7 +72,7 @@ TEST_CASE("the search for the fewest nodes ends when more nodes do not help", "[
   NodeCounts counts{1, 4096, [](int) { return true; }, {}};
   counts.look = [&most_nodes](int nodes, bool) {
     most_nodes = std::max(most_nodes, nodes);
-    return NodesTried{true, false, 100 + 10.0 / nodes};
+    return NodesOutcome{true, false, 100 + 10.0 / nodes};
   };
   const FewestNodes fewest = find_fewest_nodes(4, counts);
   CHECK(fewest.in_time == 0);

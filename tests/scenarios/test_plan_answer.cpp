@@ -288,11 +288,13 @@ TEST_CASE("a search refuses questions that it cannot answer", "[search]") {
     PlanSpaceOptions options;
     options.vary = {{path, {value}}};
     const PlanSpace space(question, options);
-    return space.groups();
+    return space.points(space.groups().front());
   };
   CHECK_THROWS_WITH(vary("plan.global_batch_size", "4"), Catch::Contains("what is computed"));
   CHECK_THROWS_WITH(vary("cluster.nodes", "4"), Catch::Contains("a field of the plan expected"));
   CHECK_THROWS_WITH(vary("plan.tensor_parallel", "two"), Catch::Contains("a whole number expected"));
+  CHECK_THROWS_WITH(vary("plan.data_parallel.zero_stage", "300"),
+                    Catch::Contains("300 is no stage; expected 0, 1, 2 or 3"));
   PlanAnswerOptions misspelt_key;
   misspelt_key.space.vary = {{"plan.tensor_paralel", {"2"}}};
   CHECK_THROWS_WITH(answer_plan(question, misspelt_key), Catch::Contains("did you mean \"tensor_parallel\""));

@@ -267,7 +267,7 @@ double run_central(const CentralPlan& plan, ClusterMachine& machine, Traffic& tr
   const auto program = plan.has_master() ? master_program : storage_program;
   Names names;
   const PassTables tables(plan.step, names);
-  const CentralWords words(names);
+  const CentralNames words(names);
   Simulation simulation(machine);
   simulation.observe(traffic);
   for (const Actor actor : plan.actors()) simulation.add(actor, program(actor, plan, tables, words));

@@ -15,7 +15,7 @@ SeedFigures mm_01(const Node& inputs) {
     got[prefix + "w_bytes_per_thread"] = thread.w;
     got[prefix + "x_bytes_per_thread"] = thread.x;
     got[prefix + "y_bytes_per_thread"] = thread.y;
-    got[prefix + "w_copies"] = lesson.w_copies();
+    got[prefix + "w_copies"] = lesson.weight_copies();
     got[prefix + "extra_buffer_bytes"] = lesson.extra_buffer;
     got[prefix + "flops_per_thread"] = thread.flops;
     got[prefix + "equals_product"] = lesson.right;

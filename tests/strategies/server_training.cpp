@@ -89,7 +89,7 @@ ServerOutcome train_servers(const ServerTraining& s) {
   StragglerMachine machine(placed, {jitter, slow_compute}, s.workers);
   Names names;
   const PassTables tables(plan.base.step, names);
-  const CentralWords words(names);
+  const CentralNames words(names);
   ServerBoard board(plan.clients(), plan.clients() - s.backups, s.steps, plan.keys());
   Values values;
   TrainingValues training(task, plan.base.step, values);

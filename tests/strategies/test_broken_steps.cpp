@@ -100,8 +100,8 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
     check_noticed(s, "message lost", messages, [](Op& op) { op.effect = {}; });
     const auto offloaded = [](const Op& op) { return op.kind == Kind::join && op.effect.action != Action::none; };
     if (s.split.optimizer != OffloadDevice::none || s.split.activations_ahead >= 0)
-      for (const HostWay way :
-           {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_read, HostWay::drive_write})
+      for (const HostTransfer way : {HostTransfer::to_host, HostTransfer::in_host, HostTransfer::from_host,
+                                     HostTransfer::drive_read, HostTransfer::drive_write})
         check_noticed(
             s, name_of(way),
             some_positions(

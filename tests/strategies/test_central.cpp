@@ -41,7 +41,7 @@ void check_equal(const Setting& s, const TrainingTask& task, const Network& netw
   ClusterMachine machine(star_cluster(s.replicas + 1, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
   Names names;
   const PassTables tables(plan.step, names);
-  const CentralWords words(names);
+  const CentralNames words(names);
   Values values;
   TrainingValues training(task, plan.step, values);
   add_central_values(training, plan);

@@ -19,7 +19,6 @@ namespace tools_test_cli {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-using trainyard::test::file_text;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
 
@@ -172,7 +171,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses f
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
   CHECK(fit.out.find("error on the held-out sizes (odd log2) 132 rows: median") != std::string::npos);
-  CHECK(shell.text("a.yaml") == file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
+  CHECK(shell.text("a.yaml") == trainyard::test::file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
   CHECK(shell.text("a.svg").starts_with("<svg"));
   const json fits = json::parse(shell.text("a.json")).at("fits");
   REQUIRE(fits.size() == 1);

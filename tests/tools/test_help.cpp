@@ -11,7 +11,6 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "models/software/stack_words.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -137,10 +136,6 @@ TEST_CASE("help scenario has every key of a stack of software", "[help]") {
   std::set<std::string> described;
   for (const ScenarioField& field : known_scenario_fields())
     if (field.path.starts_with("software.")) described.insert(field.path.substr(9));
-  for (const auto& [path, words] : stack_words()) {
-    CAPTURE(path);
-    CHECK(described.contains(path));
-  }
   // The stacks of the catalog set no other key.
   const Catalog catalog;
   for (const std::string& name : catalog.names("stack")) {

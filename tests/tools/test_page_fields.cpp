@@ -33,7 +33,7 @@ TEST_CASE("fields of the page have labels from their descriptions, and sections"
   CHECK(controls["plan.data_parallel.gradient_sync"]["label"] == "When gradients are exchanged");
   CHECK(controls["cluster.nodes"]["label"] == "Number of nodes");
   CHECK(controls["cluster.nodes"]["section"] == "Cluster");
-  CHECK(controls["cluster.hca.rate"]["label"] == "Rate of an adapter, in one direction");
+  CHECK(controls["cluster.hca.rate"]["label"] == "Rate of one adapter, each way");
   CHECK(controls["cluster.hca.rate"]["section"] == "Cluster: HCA");
   CHECK(controls["plan.sequence_parallel"]["label"] ==
         "Tensor ranks split norms, dropouts and residual sums by tokens");

@@ -94,7 +94,7 @@ TEST_CASE("the parts of the counted network and their prices sum to its price on
   row.price_of_switches = 90000;
   row.by_length = {{false, 2.5, 10400, 100}, {true, 5, 20, 900}};
   answer.rows.emplace_back().error = "no plan";
-  answer.thresholds = {{"purchase of a switch", 20002, 40004, "", "dgx-h100", 8, "rail-only"}};
+  answer.thresholds = {{{"", "dgx-h100", 8, "rail-only"}, "purchase of a switch", 20002, 40004}};
   const std::string screen = size_screen(answer);
   CHECK_THAT(screen, Contains("  parts of 2:1 on 8 x dgx-h100, with 4 nodes in a rack\n"));
   CHECK_THAT(screen, Contains("copper cable    2.5 m  10,400           100  1,040,000\n") &&
@@ -344,7 +344,7 @@ TEST_CASE("an interval of days has one unit for both ends, and no label of the t
   answer.cheapest = row;
   const std::string gpu = "h100-sxm5-80gb-with-a-rather-long-name-of-a-cloud (reserved 36 months)";
   answer.thresholds.push_back(
-      {"gpu_hour of " + gpu, 2, 5.9, "m", "dgx-h100-with-a-long-name", 48, "rail-only", "reserved 36 months", "", 0});
+      {{"m", "dgx-h100-with-a-long-name", 48, "rail-only", "reserved 36 months"}, "gpu_hour of " + gpu, 2, 5.9});
   const std::string svg = tornado_picture(answer);
   std::smatch size;
   REQUIRE(std::regex_search(svg, size, std::regex("viewBox=\"0 0 ([0-9.]+) ")));

@@ -64,7 +64,7 @@ TEST_CASE("threads compute a matrix product of any shape, by rows and by columns
       CHECK(flops == m * n * (2 * k - 1));
       CHECK(parts == (by_rows ? m : n));
       CHECK(idle == std::max(0, threads - parts));
-      CHECK(lesson.w_copies() == (by_rows ? threads - idle : 1));
+      CHECK(lesson.weight_copies() == (by_rows ? threads - idle : 1));
       CHECK(lesson.extra_buffer == (by_rows ? 0 : 2.0 * std::max(k, m) * n));
     }
 }

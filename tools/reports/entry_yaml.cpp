@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
-#include "models/hardware/hardware_words.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/asked_fields.hpp"
 #include "models/reading/document_text.hpp"
@@ -29,13 +29,23 @@ const Node* plain(const Node* node) {
   return value ? value : node;
 }
 
+/// Turns a description into a phrase: without its full stop, and with a small letter first unless the first word is a
+/// name such as PCIe.
+std::string phrase_of(std::string words) {
+  if (words.empty()) return words;
+  words.pop_back();
+  const auto second = static_cast<unsigned char>(words[1]);
+  if (std::islower(second) || second == ' ')
+    words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
+  return words;
+}
+
 /// The comment on a key: its meaning, type and default, separated by semicolons.
 std::string comment_on(const EntryKey& key, bool beside_type) {
-  const auto words = hardware_words().find(key.path);
   const std::string type = key.choices.empty() ? key.type : fmt::format("{}", fmt::join(key.choices, " | "));
   std::string text;
   const auto add = [&text](const std::string& part) { text += part.empty() ? "" : (text.empty() ? "" : "; ") + part; };
-  if (words != hardware_words().end()) add(words->second);
+  add(phrase_of(key.words));
   add(type);
   add(key.required           ? (beside_type ? "required without a type" : "required")
       : key.fallback.empty() ? ""
@@ -105,14 +115,20 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
   for (const AskedField& field : fields_read.fields()) {
     const std::string section = section_of(kind, field.what);
     if (section.empty() || not_of_files.contains(section + "." + field.key)) continue;
-    const EntryKey key{section + "." + field.key, field.type, field.fallback, field.required, false, field.choices};
+    const EntryKey key{
+        section + "." + field.key, field.type, field.fallback, field.required, false, field.choices, field.words};
     const auto known_key = std::ranges::find_if(keys, [&](const EntryKey& k) { return k.path == key.path; });
     if (known_key == keys.end()) {
       keys.push_back(key);
-    } else if (!key.type.empty()) {
+      continue;
+    }
+    if (known_key->words.empty()) known_key->words = key.words;
+    if (!key.type.empty()) {
       const bool first = known_key->type.empty(), required = key.required && (first || known_key->required);
       const bool varies = !first && known_key->fallback != key.fallback;
+      const std::string words = std::move(known_key->words);
       *known_key = key;
+      known_key->words = words;
       if (varies) known_key->fallback.clear();
       known_key->required = required;
     }

@@ -14,6 +14,7 @@ struct EntryKey {
   std::string path, type, fallback;
   bool required = false, section = false;
   std::vector<std::string> choices;
+  std::string words;  ///< description in a sentence; "" if its reader has none
 };
 /// All keys of a kind, in the order in which its readers look them up.
 std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog&);

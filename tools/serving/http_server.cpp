@@ -233,7 +233,7 @@ void serve_page(const ServedPage& page, const std::function<std::string(const st
   server.Post("/ask", [&](const httplib::Request& request, httplib::Response& response) {
     const auto call = std::make_shared<BackgroundCall>([&, body = request.body] {
       return turns.take([&] {
-        const ShapesOfAnswer shapes;
+        const ShapeScope shapes;
         return answer(body);
       });
     });

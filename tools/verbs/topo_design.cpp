@@ -136,10 +136,9 @@ JsonFields<PricedDesign> design_fields() {
       .inlined(&D::design, design)
       .value(
           "racks", "", [](const D& d) { return d.plan->racks; }, "number of racks of hosts")
-      .when(&D::plan, "with --hosts-per-rack")
       .value(
           "rows", "", [](const D& d) { return d.plan->rows; }, "number of rows of racks")
-      .when(&D::plan, "with --hosts-per-rack")
+      .when_since("racks", &D::plan, "with --hosts-per-rack")
       .list(
           "by_length", [](auto& d) -> auto& { return d.plan->cables; },
           JsonFields<CablesOfLength>()

@@ -128,8 +128,8 @@ std::string fleet_lines(const FleetAnswer& a) {
                          report_label("a year") + sum_in_parts(a.ownership->yearly, a.currency) + "\n") +
             break_even_lines(*a.ownership);
   if (!a.tries.empty()) {
-    const auto [least, largest] = std::ranges::minmax(a.tries, {}, &FleetTry::nodes);
-    const int spares = std::ranges::max(a.tries, {}, &FleetTry::spares).spares;
+    const auto [least, largest] = std::ranges::minmax(a.tries, {}, &FleetTrial::nodes);
+    const int spares = std::ranges::max(a.tries, {}, &FleetTrial::spares).spares;
     text += fmt::format("{}{} of {} nodes, with up to {}\n", report_label("tried"),
                         counted_noun(static_cast<std::int64_t>(a.tries.size()), "cluster"),
                         least.nodes == largest.nodes ? fmt::format("{}", least.nodes)

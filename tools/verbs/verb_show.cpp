@@ -181,7 +181,7 @@ View machine_text(const Scenario& s) {
                         fmt::join(r.hops, " → "), show(r.rate), r.bottleneck_kind, latency_text(r.latency));
     text += r.software.count > 0 ? fmt::format(", of which software {}\n", latency_text(r.software)) : "\n";
   }
-  if (goes_by_pxn(s))
+  if (uses_pxn(s))
     text +=
         "  NCCL sends messages to another rail by NVLink to the GPU on that rail first (PXN; nccl_pxn: false turns it "
         "off)\n";

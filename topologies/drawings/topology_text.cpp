@@ -251,7 +251,7 @@ std::vector<FabricRow> fabric_rows(const DeviceGraph& graph, const ClusterSpec& 
   if (!routing.empty()) rows.push_back({"routing", routing, "", true});
   if (!spec.taken_out.empty()) {
     std::vector<std::string> names;
-    for (const TakenOut& out : spec.taken_out) names.push_back(out.name);
+    for (const RemovedPart& out : spec.taken_out) names.push_back(out.name);
     rows.push_back({"taken out", fmt::format("{}", fmt::join(names, ", ")), "", true});
   }
   return rows;

@@ -16,13 +16,13 @@ constexpr double kLeastRatio = 1e-3, kMostRatio = 1e6;  ///< limits of an oversu
 
 /// Returns true for a switch, or a cable between switches: in a spraying fabric, a vertex or edge stands for several of
 /// these. Devices of nodes return false.
-bool between_switches(const TakenOut& out) { return out.name.find('/') == std::string::npos; }
+bool between_switches(const RemovedPart& out) { return out.name.find('/') == std::string::npos; }
 
 /// The share of each group's uplinks that is left after switches and cables have been removed.
 class TakenUplinks {
  public:
   TakenUplinks(const ClosShape& shape, const ClusterSpec& spec) : shape_(shape) {
-    for (const TakenOut& out : spec.taken_out)
+    for (const RemovedPart& out : spec.taken_out)
       if (between_switches(out)) out_.insert(out.name);
     if (none()) return;
     const std::vector<std::string> names = shape.names();
@@ -30,7 +30,7 @@ class TakenUplinks {
     for (int level = 0; level + 1 < shape.levels(); ++level)
       for (int group = 0; group < shape.groups(level); ++group)
         for (const auto& [from, to] : uplinks(level, group)) wires.insert({from + " - " + to, to + " - " + from});
-    for (const TakenOut& out : spec.taken_out) {
+    for (const RemovedPart& out : spec.taken_out) {
       if (!between_switches(out)) continue;
       const std::size_t dash = out.name.find(" - ");
       require(names, out.name.substr(0, dash), out.place);
@@ -121,7 +121,7 @@ class FoldedClosFabric : public Fabric {
   bool flowlets() const { return shape_.hash.flowlet.value > 0; }
   bool joins_rails() const override { return shape_.joined; }
   bool is_by_rails() const { return shape_.rails; }
-  bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
+  bool leaves_out(const RemovedPart& out) const override { return !shape_.hashed && between_switches(out); }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     return level_rows(FabricView(graph));
   }
@@ -171,7 +171,7 @@ class FoldedClosFabric : public Fabric {
   static void require_equal_rails(const ClusterSpec& spec) {
     if (!spec.others.empty())
       fail(spec.fabric_place, "joined: false: nodes of one type expected, because their rails must be alike");
-    for (const TakenOut& out : spec.taken_out)
+    for (const RemovedPart& out : spec.taken_out)
       if (between_switches(out))
         fail(out.place,
              fmt::format("cluster.taken_out: \"{}\": with rails that are not joined, only cables and devices "

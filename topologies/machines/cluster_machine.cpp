@@ -149,8 +149,8 @@ void ClusterMachine::visit_route(Actor from, Actor to, PathClass path_class,
 /// Names a removed device or cable of one of the two nodes, or else the first removed one.
 std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
   if (spec_.taken_out.empty()) return {};
-  const TakenOut* cause = &spec_.taken_out.front();
-  for (const TakenOut& out : spec_.taken_out)
+  const RemovedPart* cause = &spec_.taken_out.front();
+  for (const RemovedPart& out : spec_.taken_out)
     for (const Actor end : {from, to}) {
       const Device& of_end = graph_.devices()[device(end)];
       if (out.name.starts_with(fmt::format("node{}/", of_end.node))) cause = &out;

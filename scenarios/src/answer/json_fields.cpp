@@ -1,6 +1,8 @@
 #include "scenarios/src/answer/json_fields.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -37,6 +39,12 @@ struct Codec<std::optional<V>> {
     if (!j.is_null()) v = j.get<V>();
   }
 };
+/// A number that is not finite is null in JSON, and is read as NaN.
+template <>
+struct Codec<double> {
+  static Json write(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
+  static void read(const Json& j, double& v) { v = j.is_null() ? std::nan("") : j.get<double>(); }
+};
 /// A map with numbers as keys: in JSON the keys are texts.
 template <>
 struct Codec<Counts> {
@@ -58,7 +66,8 @@ std::string type_words(const std::string& unit) {
   if constexpr (std::is_same_v<V, bool>) return "true|false";
   if constexpr (std::is_same_v<V, Shares> || std::is_same_v<V, Counts>) return "{key: " + number + "}";
   if constexpr (std::is_same_v<V, std::vector<int>> || std::is_same_v<V, std::vector<std::int64_t>> ||
-                std::is_same_v<V, std::vector<double>>)
+                std::is_same_v<V, std::vector<double>> || std::is_same_v<V, std::array<double, 3>> ||
+                std::is_same_v<V, std::array<bool, 3>>)
     return "[" + number + "]";
   if constexpr (std::is_same_v<V, std::optional<std::array<double, 2>>>) return "[" + number + ", " + number + "]";
   if constexpr (std::is_same_v<V, std::vector<std::string>>) return "[text]";
@@ -84,6 +93,8 @@ template const JsonCodec& json_codec<std::optional<double>>();
 template const JsonCodec& json_codec<std::optional<Seconds>>();
 template const JsonCodec& json_codec<std::optional<std::int64_t>>();
 template const JsonCodec& json_codec<std::optional<std::array<double, 2>>>();
+template const JsonCodec& json_codec<std::array<double, 3>>();
+template const JsonCodec& json_codec<std::array<bool, 3>>();
 template const JsonCodec& json_codec<Shares>();
 template const JsonCodec& json_codec<Counts>();
 template const JsonCodec& json_codec<std::vector<int>>();
@@ -126,7 +137,15 @@ FieldTable::Field& FieldTable::add(Form form, const char* key, const char* type,
 
 void FieldTable::when(std::function<bool(const void*)> present, const char* words) {
   fields_.back().present = std::move(present);
-  for (FieldRow& row : fields_.back().rows) row.when = row.when.empty() ? words : words + ("; " + row.when);
+  for (FieldRow& row : fields_.back().rows)
+    if (*words != '\0') row.when = row.when.empty() ? words : words + ("; " + row.when);
+}
+
+void FieldTable::when_since(const char* key, const std::function<bool(const void*)>& present, const char* words) {
+  for (auto field = std::ranges::find(fields_, key, &Field::key); field != fields_.end(); ++field) {
+    field->present = present;
+    for (FieldRow& row : field->rows) row.when = row.when.empty() ? words : words + ("; " + row.when);
+  }
 }
 
 void FieldTable::when_member(std::ptrdiff_t offset, bool (*has_content)(const void*), const char* words) {

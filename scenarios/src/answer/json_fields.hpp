@@ -65,6 +65,8 @@ class FieldTable {
   static void nest_member(Field&, std::ptrdiff_t offset, bool (*visit_parts)(const void* member, const Visit&),
                           void* (*made_part)(void* member));
   void when(std::function<bool(const void* owner)> present, const char* words);
+  void when_since(const char* key, const std::function<bool(const void* owner)>& present, const char* words);
+  void describe_as_one() { fields_.back().rows.resize(1); }
   void when_member(std::ptrdiff_t offset, bool (*has_content)(const void* member), const char* words);
   void write(const void* owner, Json& object) const;
   Json json(const void* owner) const;
@@ -141,6 +143,11 @@ class JsonFields {
   JsonFields& inlined(Get get, JsonFields<M> fields) {
     return nested(get, table_.add(Form::inlined, "", "", "", std::move(fields.table_)));
   }
+  /// Describes the previous field, an object or a list, in one row, without rows for its inner fields.
+  JsonFields& in_one_row() {
+    table_.describe_as_one();
+    return *this;
+  }
   /// Makes the previous field present only if `present` returns true, or if the member has content: a value, an element
   /// or a number above 0. `words` describe that condition.
   template <class Present>
@@ -148,10 +155,14 @@ class JsonFields {
     if constexpr (std::is_member_object_pointer_v<Present>)
       table_.when_member(offset_of<Value<Present>>(present), has_content<Value<Present>>, words);
     else
-      table_.when(
-          bound<const void*>(
-              present, [](const Present& p, const void* owner) -> bool { return p(*static_cast<const T*>(owner)); }),
-          words);
+      table_.when(bound_condition(present), words);
+    return *this;
+  }
+
+  /// Does so for all fields from `key` to the previous one.
+  template <class Present>
+  JsonFields& when_since(const char* key, Present present, const char* words) {
+    table_.when_since(key, bound_condition(present), words);
     return *this;
   }
 
@@ -191,6 +202,15 @@ class JsonFields {
       return +[](Arguments... arguments) { return Call{}(Get{}, arguments...); };
     else
       return [get, call](Arguments... arguments) { return call(get, arguments...); };
+  }
+  template <class Present>
+  static auto bound_condition(Present present) {
+    return bound<const void*>(present, [](const Present& p, const void* owner) -> bool {
+      if constexpr (std::is_member_object_pointer_v<Present>)
+        return has_content<Value<Present>>(&(static_cast<const T*>(owner)->*p));
+      else
+        return p(*static_cast<const T*>(owner));
+    });
   }
   template <class Get>
   static const JsonCodec& codec_of() {

@@ -3,41 +3,44 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::pair<const char*, double LearnPoint::*> kPoint[] = {{"time_s", &LearnPoint::time},
-                                                                   {"steps", &LearnPoint::steps},
-                                                                   {"samples", &LearnPoint::samples},
-                                                                   {"bytes", &LearnPoint::bytes},
-                                                                   {"training_loss", &LearnPoint::training_loss},
-                                                                   {"loss", &LearnPoint::loss},
-                                                                   {"accuracy", &LearnPoint::accuracy},
-                                                                   {"noise_scale_samples", &LearnPoint::noise_scale},
-                                                                   {"replicas_apart", &LearnPoint::replica_distance},
-                                                                   {"replicas_loss", &LearnPoint::replicas_loss}};
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-double number(const Json& j) { return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>(); }
-
-LearnPoint point_of(const Json& j) {
-  LearnPoint p;
-  for (const auto& [key, member] : kPoint) p.*member = number(j.at(key));
-  if (j.contains("positions")) p.positions = j["positions"].get<std::vector<double>>();
-  return p;
+JsonFields<LearnPoint> learn_point_fields() {
+  using P = LearnPoint;
+  return JsonFields<P>()
+      .value("time_s", "s", &P::time, "time on the simulated clock")
+      .value("steps", "", &P::steps, "number of global batches whose gradients are in the weights")
+      .value("samples", "", &P::samples, "number of samples whose gradients were computed")
+      .value("bytes", "bytes", &P::bytes, "size of all messages")
+      .value("training_loss", "", &P::training_loss, "mean loss over the samples since the previous evaluation")
+      .value("loss", "", &P::loss, "loss on the validation samples")
+      .value("accuracy", "share", &P::accuracy, "accuracy on the validation samples")
+      .value("noise_scale_samples", "", &P::noise_scale, "noise scale of the gradient")
+      .value("replicas_apart", "", &P::replica_distance, "root mean square distance of replicas from their mean")
+      .value("replicas_loss", "", &P::replicas_loss, "mean loss of the replicas, each with its own weights")
+      .value("positions", "", &P::positions, "first parameter of each replica")
+      .when(&P::positions, "in a task of a few parameters");
 }
 
-Json update_json(const LearnedUpdate& u) {
-  return {u.time, u.gradient, u.actor, u.worker, u.actor_name, u.version, u.staleness, number(u.loss), u.lambda};
+template <bool kBelow>
+std::int64_t replicas_beside_zero(const LearnPoint& p) {
+  return std::ranges::count_if(p.positions, [](double w) { return (w < 0) == kBelow; });
 }
 
-LearnedUpdate update_of(const Json& j) { return {j[0], j[1], j[2], j[3], j[4], j[5], j[6], number(j[7]), j[8]}; }
+/// The fields of the journal.
+JsonFields<LearnResult> stored_fields() {
+  using R = LearnResult;
+  return learn_result_fields()
+      .value("task", "", &R::task, "name of the learned task")
+      .value("mechanism", "", &R::mechanism, "how replicas come to common parameters")
+      .value("ranks", "", &R::ranks, "number of ranks")
+      .value("parameters", "", &R::parameters, "number of parameters");
+}
 
 }  // namespace
 
@@ -52,48 +55,48 @@ const LearnPoint& LearnResult::farthest() const {
   });
 }
 
-Json learn_point_json(const LearnPoint& p) {
-  Json j;
-  for (const auto& [key, member] : kPoint) j[key] = number(p.*member);
-  if (!p.positions.empty()) j["positions"] = p.positions;
-  return j;
+JsonFields<LearnResult> learn_result_fields() {
+  using R = LearnResult;
+  const auto has_diverged = [](const R& r) { return r.diverged_at >= 0; };
+  return JsonFields<R>()
+      .value("seed", "", &R::seed, "seed of the initial values and of the order of samples")
+      .value("ended", "", &R::ended, "target, steps, early stopping, diverged or interrupted")
+      .value("diverged_at_step", "", &R::diverged_at, "step at which the training diverged")
+      .value("diverged_loss", "", &R::diverged_loss, "loss at that step; null: it is no number")
+      .when_since("diverged_at_step", has_diverged, "if it diverged")
+      .value(
+          "worse_than_start", "", [](const R& r) { return r.worse_than_start(); },
+          "the loss at the end is above the first")
+      .object("reached", &R::reached, learn_point_fields(), "evaluation at which the target was reached")
+      .in_one_row()
+      .when(&R::reached, "if it was reached")
+      .value("updates", "", &R::updates, "number of updates of the weights")
+      .value("mean_staleness", "", &R::mean_staleness, "mean number of updates that a gradient missed")
+      .value("worst_staleness", "", &R::worst_staleness, "largest number of updates that a gradient missed")
+      .value("mean_lambda", "", &R::mean_lambda,
+             "mean factor on a gradient, or share of a worker's weights in the new weights of the servers")
+      .value("merges", "", &R::merges, "how often all replicas averaged their weights")
+      .when(&R::merges, "if they average")
+      .object(
+          "farthest", [](const R& r) { return r.farthest(); },
+          learn_point_fields()
+              .value("below_zero", "", replicas_beside_zero<true>, "number of replicas below 0")
+              .value("above_zero", "", replicas_beside_zero<false>, "number of the others"),
+          "evaluation at which replicas were farthest apart; below_zero, above_zero: replicas on each side of 0")
+      .in_one_row()
+      .when([](const R& r) { return r.farthest().positions.size() > 1; }, "in a task of a few parameters")
+      .list("points", &R::points, learn_point_fields(),
+            "evaluations: time_s, steps, samples, bytes, training_loss, loss, accuracy, noise_scale_samples, "
+            "replicas_apart; replicas_loss and positions of the replicas in a task of a few parameters")
+      .in_one_row();
 }
 
-std::string to_text(const LearnResult& r) {
-  Json points = Json::array(), first = Json::array();
-  for (const LearnPoint& p : r.points) points.push_back(learn_point_json(p));
-  for (const LearnedUpdate& u : r.first) first.push_back(update_json(u));
-  return json_text(
-      Json{{"points", points},
-           {"reached", r.reached ? learn_point_json(*r.reached) : Json(nullptr)},
-           {"ended", r.ended},
-           {"diverged_at", r.diverged_at},
-           {"diverged_loss", number(r.diverged_loss)},
-           {"task", r.task},
-           {"mechanism", r.mechanism},
-           {"counts", {r.ranks, r.parameters, r.updates, r.mean_staleness, r.worst_staleness, r.mean_lambda, r.merges}},
-           {"first", first}});
-}
+std::string to_text(const LearnResult& r) { return json_text(stored_fields().json(r)); }
 
 LearnResult learn_result_from_text(const std::string& text) {
-  const Json j = parse_ordered_json(text);
   LearnResult r;
-  for (const Json& p : j["points"]) r.points.push_back(point_of(p));
-  for (const Json& u : j["first"]) r.first.push_back(update_of(u));
-  if (!j["reached"].is_null()) r.reached = point_of(j["reached"]);
-  r.ended = j["ended"];
-  r.diverged_at = j["diverged_at"];
-  r.diverged_loss = j["diverged_loss"].is_null() ? HUGE_VAL : j["diverged_loss"].get<double>();
-  r.task = j["task"];
-  r.mechanism = j["mechanism"];
-  const Json& counts = j["counts"];
-  r.ranks = counts[0];
-  r.parameters = counts[1];
-  r.updates = counts[2];
-  r.mean_staleness = counts[3];
-  r.worst_staleness = counts[4];
-  r.mean_lambda = counts[5];
-  r.merges = counts[6];
+  stored_fields().read(parse_ordered_json(text), r);
+  if (std::isnan(r.diverged_loss)) r.diverged_loss = HUGE_VAL;
   return r;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
+#include <cstdint>
 #include <limits>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +8,9 @@
 #include "sim/units.hpp"
 
 namespace trainyard {
+
+template <class T>
+class JsonFields;
 
 /// The state of a training at one of its evaluations. Missing numbers are NaN.
 struct LearnPoint {
@@ -40,6 +43,7 @@ struct LearnedUpdate {
 
 /// One training, from its first step to its end.
 struct LearnResult {
+  std::uint64_t seed = 0;  ///< seed of the initial values and of the order of samples; a study sets it
   std::vector<LearnPoint> points;
   std::optional<LearnPoint> reached;  ///< first evaluation that reached the target
   std::string ended;                  ///< "target", "steps", "early stopping", "diverged"
@@ -62,8 +66,10 @@ struct LearnResult {
   double gpu_hours(const LearnPoint& p) const { return p.time * ranks / 3600; }
 };
 
+/// The fields of a training in the JSON of `learn`.
+JsonFields<LearnResult> learn_result_fields();
+/// Writes a training as text, without its first events. Another function reads it.
 std::string to_text(const LearnResult&);
 LearnResult learn_result_from_text(const std::string&);
-nlohmann::ordered_json learn_point_json(const LearnPoint&);
 
 }  // namespace trainyard

@@ -94,11 +94,10 @@ JsonFields<Ownership> ownership_fields() {
       .value(
           "break_even_terms", "", [](const O& o) { return break_even(o).value_or(BreakEven{}).terms; },
           "the rent that is the last to cost as much; empty: one costs less at full use")
-      .when(&O::rents, "if the devices have a rent")
       .value(
           "break_even_years", "", [](const O& o) { return o.break_even_years(); },
           "years of full use after which the purchase costs as much as the least rent; null: it never does")
-      .when(&O::rents, "if the devices have a rent");
+      .when_since("break_even_terms", &O::rents, "if the devices have a rent");
 }
 
 JsonFields<RentCost> rent_cost_fields() {
@@ -214,10 +213,9 @@ JsonFields<FailureResult> training_fields() {
              "number of mini-batches that failures undid, including unfinished ones: each asynchronous worker that "
              "fails loses one")
       .value("effective_epochs", "", &F::effective_epochs, "passes over the data by the completed steps")
-      .when(&F::effective_epochs, "if plan.training has epochs")
       .value("planned_epochs", "", &F::planned_epochs,
              "passes over the data that the same time allows without failures and checkpoints")
-      .when(&F::effective_epochs, "if plan.training has epochs")
+      .when_since("effective_epochs", &F::effective_epochs, "if plan.training has epochs")
       .value("effective_step_time_s", "s", &F::effective_step_time,
              "training_time_s divided by the number of completed steps")
       .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")
@@ -231,13 +229,11 @@ JsonFields<FailureResult> training_fields() {
             "step times of an elastic training that has lost replicas")
       .when(&F::reduced_replicas, "if replicas were lost")
       .list("pools", &F::pools, pool_fields(), "pools of GPUs of a post-training loop")
-      .when(&F::pools, "with post_training")
       .value("waiting_for_engines_s", "s", &F::without_engines,
              "time for which training is stopped because no engine is left, with the step that this cuts short")
-      .when(&F::pools, "with post_training")
       .value("unfinished_step_s", "s", &F::unfinished,
              "time of the unfinished step at the end: part of fewer_replicas_s")
-      .when(&F::pools, "with post_training")
+      .when_since("pools", &F::pools, "with post_training")
       .list("said", &F::set_failures, set_failure_fields(), "failures that the scenario lists, in its order")
       .when(&F::set_failures, "if it lists any");
 }

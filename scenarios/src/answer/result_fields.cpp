@@ -90,9 +90,8 @@ JsonFields<Result::HostMemory> host_memory_fields() {
       .value("capacity", "bytes", &M::capacity, "capacity of the node's host memory; 0: not stated")
       .value("weights", "bytes", &M::weights,
              "weights that pass through the host memory of rank 0's node before the first step; not in the peak")
-      .when(&M::weights, "with weights in plan.training")
       .value("weights_capacity", "bytes", &M::weights_capacity, "capacity of that host memory; 0: not stated")
-      .when(&M::weights, "with weights in plan.training")
+      .when_since("weights", &M::weights, "with weights in plan.training")
       .value("node", "", &M::node, "number of the fullest node");
 }
 
@@ -177,9 +176,8 @@ JsonFields<Result> common_fields() {
       .when(&R::flow_step_time, "with --transport packets")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples per second of all devices together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens per second of all devices together")
-      .when(&R::tokens_per_s, "for networks whose samples are sequences")
       .value("tokens_per_s_per_gpu", "1/s", &R::tokens_per_s_per_gpu, "tokens per second of one device")
-      .when(&R::tokens_per_s, "for networks whose samples are sequences")
+      .when_since("tokens_per_s", &R::tokens_per_s, "for networks whose samples are sequences")
       .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs per second of one device")
       .value("mfu", "share", &R::mfu,
              "model FLOPs utilization: 6 FLOPs per parameter and token, over the dense peak of the precision")
@@ -337,35 +335,30 @@ const JsonFields<Result>& result_fields() {
                   "figures of replicas that go on without each other's newest gradients")
           .when(&R::replicas, "with delayed gradients, local SGD or gossip")
           .value("steps_looked_at", "", &R::steps, "number of simulated steps over which the figures are averaged")
-          .when(has_several_steps, "if more than one step is simulated")
           .value("warm_steps", "", &R::warm_steps, "number of warm-up steps before them")
-          .when(has_several_steps, "if more than one step is simulated")
+          .when_since("steps_looked_at", has_several_steps, "if more than one step is simulated")
           .value("training_steps", "", &R::training_steps,
                  "number of steps of the whole training, with post_training of the loop, if nothing fails")
-          .when(&R::training_steps, kWithLength)
           .value("training_time_s", "s", &R::whole_time,
                  "time of the whole training or loop, including the cost of failures")
-          .when(&R::training_steps, kWithLength)
           .value("training_time_without_failures_s", "s", &R::training_time,
                  "time of the whole training or loop if nothing fails")
-          .when(&R::training_steps, kWithLength)
+          .when_since("training_steps", &R::training_steps, kWithLength)
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "time that rank 0 works alone after all other ranks have ended")
-          .when(&R::alone_time, "with rank_0 in plan.training")
           .value(
               "training_time_of_others_s", "s", [](const R& r) { return r.training_time.value - r.alone_time.value; },
               "time of the whole training until all ranks but rank 0 have ended, if nothing fails")
-          .when(&R::alone_time, "with rank_0 in plan.training")
+          .when_since("rank_0_ends_later_s", &R::alone_time, "with rank_0 in plan.training")
           .list("training_phases", &R::phases, phase_fields(), "phases of the training besides its steps")
           .when(&R::phases, "with start, image, weights, evaluate or rank_0 in plan.training")
           .value(
               "training_days", "d", [](const R& r) { return r.whole_time().value / 86400; },
               "time of the whole training in days, including the cost of failures")
-          .when(&R::training_steps, kWithLength)
           .value(
               "gpu_hours", "h", [](const R& r) { return r.whole_time().value / 3600 * r.gpus(); },
               "device-hours of all devices of the plan or loop in that time")
-          .when(&R::training_steps, kWithLength)
+          .when_since("training_days", &R::training_steps, kWithLength)
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
           .when(&R::step_time_source, "with plan.step_time")
           .inlined(&R::failures, failure_fields())
@@ -426,10 +419,9 @@ const JsonFields<Answer>& answer_fields() {
                     .when(&WhatIf::compared_with, "with plan.steps, if workers are not in step")
                     .value("set", "", &WhatIf::sets, "changed fields, in the form that run --set takes")
                     .value("goodput", "share", &WhatIf::goodput, "goodput with the changed step time")
-                    .when(&WhatIf::goodput, "in explain, with faults")
                     .value("effective_step_time_s", "s", &WhatIf::effective_step_time,
                            "training time divided by the number of completed steps")
-                    .when(&WhatIf::goodput, "in explain, with faults"),
+                    .when_since("goodput", &WhatIf::goodput, "in explain, with faults"),
                 "savings by faster resources; empty with --no-what-if")
           .list("sources", &Answer::sources,
                 JsonFields<FigureSource>()

@@ -193,9 +193,9 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
   all.push_back(s.by_rows
                     ? fmt::format("every thread with work has all of w: {:.4g} copies; a w larger than a "
                                   "thread's memory does not fit",
-                                  lesson.w_copies())
+                                  lesson.weight_copies())
                     : fmt::format("the threads together have {:.4g} copies of w; every thread with work has all of x",
-                                  lesson.w_copies()));
+                                  lesson.weight_copies()));
   all.push_back(lesson.extra_buffer > 0
                     ? fmt::format("columns are not contiguous: the caller packs and unpacks them in {:.6g} B more",
                                   lesson.extra_buffer)
@@ -212,7 +212,7 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
 
 }  // namespace
 
-double ProductLesson::w_copies() const {
+double ProductLesson::weight_copies() const {
   double stored = 0;
   for (const ProductThread& thread : threads) stored += thread.w;
   return stored / (shape.element.value * shape.k * shape.n);
@@ -286,7 +286,7 @@ LessonView lesson_view(const ProductLesson& lesson) {
   view.json = json_text(nlohmann::ordered_json{{"split", s.by_rows ? "rows" : "columns"},
                                                {"shape", {s.m, s.k, s.n}},
                                                {"element_bytes", s.element.value},
-                                               {"w_copies", lesson.w_copies()},
+                                               {"w_copies", lesson.weight_copies()},
                                                {"extra_buffer_bytes", lesson.extra_buffer},
                                                {"moved_bytes", lesson.moved},
                                                {"x", lesson.x},

@@ -33,7 +33,7 @@ struct ProductLesson {
   std::vector<double> x, w, y;  ///< elements, row by row
   bool right = false;           ///< y equals the product
 
-  double w_copies() const;
+  double weight_copies() const;
   /// Number of contiguous pieces into which a thread's part of y is written.
   int pieces(const ProductThread&) const;
 };

@@ -190,7 +190,7 @@ std::vector<MeshRank> mesh(const Scenario& s) {
   return ranks;
 }
 
-bool goes_by_pxn(const Scenario& s) {
+bool uses_pxn(const Scenario& s) {
   if (s.cluster.nodes < 2) return false;
   NodeSpread all{0, s.cluster.nodes, s.cluster.node.gpus};
   for (const NodeType* type : s.cluster.types()) all.fewest = std::min(all.fewest, type->gpus);

@@ -64,7 +64,7 @@ struct MachineView {
 };
 MachineView machine_view(const Scenario&);
 /// Returns true if NCCL's messages to another rail of another node first go by NVLink to the GPU on that rail (PXN).
-bool goes_by_pxn(const Scenario&);
+bool uses_pxn(const Scenario&);
 RouteView route_view(const ClusterMachine&, std::string what, int from, int to);
 nlohmann::ordered_json to_json(const RouteView&);
 /// Writes ranks as ranges: "0-7, 64, 72 … 120". A range has neighbours or equal steps; at most six ranges are written.

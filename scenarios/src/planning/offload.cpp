@@ -154,18 +154,18 @@ void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machin
     const Actor cpu = machine.actor(socket);
     auto& ways = plan.ways.emplace_back();
     for (GroupFlow& flow : ways) flow.by_engines = true;
-    const auto edges = [&ways](HostWay w) -> std::vector<GroupFlow::Edge>& {
+    const auto edges = [&ways](HostTransfer w) -> std::vector<GroupFlow::Edge>& {
       return ways[static_cast<std::size_t>(w)].edges;
     };
-    edges(HostWay::to_host) = {require_path(rank, cpu)};
-    edges(HostWay::in_host) = {{cpu, cpu, 1}};
-    edges(HostWay::from_host) = {require_path(cpu, rank)};
+    edges(HostTransfer::to_host) = {require_path(rank, cpu)};
+    edges(HostTransfer::in_host) = {{cpu, cpu, 1}};
+    edges(HostTransfer::from_host) = {require_path(cpu, rank)};
     if (!plan.drives()) continue;
     const int node = machine.graph().devices()[socket].node;
     for (const DeviceId id : machine.graph().devices_of_kind(DeviceKind::nvme, node)) {
       const Actor drive = machine.actor(id);
-      edges(HostWay::drive_read).push_back(require_path(drive, cpu));
-      edges(HostWay::drive_write).push_back(require_path(cpu, drive));
+      edges(HostTransfer::drive_read).push_back(require_path(drive, cpu));
+      edges(HostTransfer::drive_write).push_back(require_path(cpu, drive));
     }
   }
 }

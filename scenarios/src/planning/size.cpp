@@ -57,7 +57,7 @@ bool has_random_stragglers(const SlowParts& slow) { return std::ranges::any_of(s
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan, double operations) {
   const double most =
-      std::min({operations / operations_of_step(s, plan).all, steps_of_the_clock(s, plan), 1.0 * kMostSteps});
+      std::min({operations / operations_of_step(s, plan).all, most_clock_steps(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
 }
 
@@ -269,7 +269,7 @@ void refuse_classes(const Scenario& s, const Plan& plan, const std::string& why)
                                     count_of_steps(plan.training.steps), kMostOperations, why));
 }
 
-double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
+double most_clock_steps(const Scenario& s, const TrainingPlan& plan) {
   Seconds longest;
   for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, plan, *type));
   return kLongest / longest;
@@ -280,7 +280,7 @@ void require_simulable(const Scenario& s, const Plan& plan) {
     throw UserError(
         "plan.step_time: the time of the step is given, and it is not simulated; leave the key out to simulate it");
   const int steps = plan.training.steps;
-  if (const double most = steps_of_the_clock(s, plan.training); !(steps <= most))
+  if (const double most = most_clock_steps(s, plan.training); !(steps <= most))
     fail(s.cluster.place, fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", count_of_steps(steps),
                                       kLongest.value * steps / most, kLongest.value));
 }

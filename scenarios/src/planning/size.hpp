@@ -29,7 +29,7 @@ StepOperations operations_of_step(const Scenario&, const TrainingPlan&);
 double estimated_operations(const Plan&, bool fused = false);
 
 /// Returns the most steps that the clock can resolve, by an upper bound for the time of each.
-double steps_of_the_clock(const Scenario&, const TrainingPlan&);
+double most_clock_steps(const Scenario&, const TrainingPlan&);
 
 /// Throws UserError at the place of the cluster if a step is too long for the clock (months). Reading and showing a
 /// scenario has no such limit.

@@ -283,7 +283,7 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   count_ranks(choice, fields, cluster, tensor_room);
   check_zero_group(choice, fields);
   read_offload(choice, fields, cluster, stack);
-  mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model(), choice.zero, choice.zero_group});
+  mechanism->read_setting(fields, {cluster, choice.mesh, choice.splits_model(), choice.zero, choice.zero_group});
   refuse_idle_devices(choice, plan, fields, cluster);
   const Fidelity without_model = cluster.joins_chips() ? Fidelity::flows : Fidelity::messages;
   choice.fidelity = parse_fidelity(

@@ -14,7 +14,6 @@
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "models/software/stack.hpp"
-#include "models/software/stack_words.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
@@ -166,10 +165,9 @@ void add_software_fields(std::vector<ScenarioField>& fields) {
     const auto [entry, is_new] = by_path.try_emplace(above + field.key, field);
     if (!is_new && entry->second.type.empty()) entry->second = field;
   }
-  for (const auto& [path, words] : stack_words())
-    if (const auto found = by_path.find(path); found != by_path.end())
-      fields.push_back({"software." + path, words, "", found->second.type, found->second.required, "",
-                        found->second.choices, "", false});
+  for (const auto& [path, field] : by_path)
+    if (!field.words.empty())
+      fields.push_back({"software." + path, field.words, "", field.type, field.required, "", field.choices, "", false});
 }
 
 bool is_whole_number(const std::string& text) {

@@ -70,7 +70,7 @@ void HostCallCount::count(Calls& calls, const Op& op) const {
       break;
     case Kind::join:  // a modelled collective, or a barrier without bytes and latency of its own
       if (offloads_ && std::ranges::find(words_.host, op.group) != words_.host.end())
-        calls.copies += op.group == words_.host[static_cast<std::size_t>(HostWay::to_host)] ? 1 : 0;
+        calls.copies += op.group == words_.host[static_cast<std::size_t>(HostTransfer::to_host)] ? 1 : 0;
       else if (op.message.bytes.value > 0 || op.message.extra_latency.count > 0)
         count_exchange(calls, op.group);
       break;

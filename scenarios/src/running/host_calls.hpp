@@ -35,7 +35,7 @@ class HostCallCount : public NumberSums<HostCallCount> {
   friend NumberSums<HostCallCount>;
   const SoftwareStack& stack_;
   const PassTables& tables_;
-  const TrainingWords& words_;
+  const TrainingNames& words_;
   const Names& names_;
   std::array<GroupId, kMaxStreams> group_by_stream_{};  // the group of the collectives that end on a stream
   std::array<bool, 256> stays_on_chips_{};  // indexed by group: all its exchanges use links from chip to chip

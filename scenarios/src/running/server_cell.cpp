@@ -78,7 +78,7 @@ void ServerCellRun::run(const std::vector<Observer*>& observers) {
   board_ = std::make_unique<ServerBoard>(plan_.clients(), plan_.clients() - plan_.backup_workers, plan_.base.step.steps,
                                          plan_.keys());
   const PassTables tables(plan_.base.step, names_);
-  const CentralWords words(names_);
+  const CentralNames words(names_);
   RunSetup setup{observers};
   for (const auto& [actor, failure_time] : failures_) setup.actor_changes.push_back({failure_time, actor, nullptr});
   end_ = run_programs(machine_, server_programs(plan_, tables, words, *board_), std::move(setup)).end;

@@ -82,7 +82,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
   Result r = watched_result(s, plan, options);
   MechanismFigures figures = r.of_mechanism();
-  s.plan.mechanism->book_slow(figures);
+  s.plan.mechanism->add_slow_figures(figures);
   r.replicas = figures.replicas;
   if (fed) book_input_wait(*fed, r);
   if (s.post_training)

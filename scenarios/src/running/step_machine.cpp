@@ -37,7 +37,7 @@ void InputRun::feed(TrainingPlan& plan) {
 }
 
 void InputRun::add_to(Programs& programs, Names& names) {
-  words_ = std::make_unique<InputWords>(names);
+  words_ = std::make_unique<InputNames>(names);
   programs.resize(
       static_cast<std::size_t>(machine_.groups().front().loader));  // actors between ranks and loaders do nothing
   for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -30,7 +30,7 @@ class InputRun {
   std::vector<std::vector<Actor>> groups_;
   InputMachine machine_;
   InputPlan plan_;
-  std::unique_ptr<InputWords> words_;
+  std::unique_ptr<InputNames> words_;
 };
 
 /// The machine of a scenario's step: its cluster, and the machines in front of it if the scenario has them (placed

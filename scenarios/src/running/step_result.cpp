@@ -225,15 +225,15 @@ void book_mechanism(const StepRun& run, Result& r) {
   if (const auto& state = run.window.state(); state && state->half_width() < HUGE_VAL)
     r.step_time_interval = Seconds{state->half_width()};
   MechanismFigures figures;
-  run.scenario.plan.mechanism->book(figures, run.plan, r.steps);
-  run.mechanism->book(figures,
-                      {.warm = r.warm_steps,
-                       .steps = r.steps,
-                       .found = run.window.state().has_value(),
-                       .parts = [&run](Actor worker) { return run.window.parts(run.actor_of_rank(worker)); },
-                       .own_steps = [&run](Actor worker) { return run.window.own_steps(run.actor_of_rank(worker)); },
-                       .work = [&run](Actor actor) { return work_in_step(run, actor); },
-                       .step = r.step_time});
+  run.scenario.plan.mechanism->add_figures(figures, run.plan, r.steps);
+  run.mechanism->add_figures(
+      figures, {.warm = r.warm_steps,
+                .steps = r.steps,
+                .found = run.window.state().has_value(),
+                .parts = [&run](Actor worker) { return run.window.parts(run.actor_of_rank(worker)); },
+                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.actor_of_rank(worker)); },
+                .work = [&run](Actor actor) { return work_in_step(run, actor); },
+                .step = r.step_time});
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;

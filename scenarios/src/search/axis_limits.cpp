@@ -50,8 +50,7 @@ Node single_axis_scenario(const PlanQuestion& question, const std::string& axis,
   if (p.tensor == 1) p.sequence = false;
   if (p.pipeline > 1) {  // 1F1B has one chunk per stage, so that there can be as many stages as layers
     p.schedule = "1f1b";
-    p.zero = std::min(p.zero, 1);
-    if (p.zero < 3) p.reshard = true, p.sync_last = false;
+    static_cast<StateSharing&>(p) = {std::min(p.zero, ZeroStage::optimizer), p.zero_group};
   }
   if (base.global_batch_size % data != 0)
     throw UserError(fmt::format("{} samples are no multiple of {} replicas", base.global_batch_size, data));

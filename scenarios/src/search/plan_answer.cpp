@@ -146,7 +146,8 @@ class AnswerMaker {
     for (const PlanPoint& group : space_.groups()) {
       if ((group.tensor != 1 && group.tensor != node_gpus) || group.context > 1 || group.micro_batch > 1) continue;
       for (const PlanPoint& point : space_.points(group))
-        if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
+        if (point.zero <= ZeroStage::optimizer && point.chunks == 1 && point.schedule == "1f1b" &&
+            point.offload == "none")
           points.push_back(point);
     }
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
@@ -305,7 +306,8 @@ class AnswerMaker {
         if (group.tensor == tensor && group.pipeline == pipeline) groups_of_mesh.push_back(group);
       for (const PlanPoint& group : groups_of_mesh)
         for (const PlanPoint& point : space_.points(group))
-          if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
+          if (point.zero <= ZeroStage::optimizer && point.chunks == 1 && point.schedule == "1f1b" &&
+              point.offload == "none")
             plain.push_back(point);
       const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
       if (is_interrupted()) return;

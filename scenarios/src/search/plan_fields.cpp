@@ -16,18 +16,16 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
              "whether the plan fits into the memory of the devices (and with offload of the hosts), without headroom")
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
       .value("out_of_memory_probability", "share", &O::risk, "probability that a device runs out of memory")
-      .when(is_simulated, if_simulated)
       .value("step_time_s", "s", &O::step_time, "simulated time of a step")
-      .when(is_simulated, if_simulated)
+      .when_since("out_of_memory_probability", is_simulated, if_simulated)
       .value(
           "step_time_interval_s", "s",
           [](auto& o) { return o.good() ? likely_step_times(o.step_time, o.doubt) : std::nullopt; },
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
       .when([](const O& o) { return o.good() && o.doubt.exists(); }, "if the stack is one that can be measured")
       .value("mfu", "share", &O::mfu, "model FLOPs over the dense peak")
-      .when(is_simulated, if_simulated)
       .value("samples_per_s", "1/s", &O::samples_per_s, "samples per second of all devices")
-      .when(is_simulated, if_simulated)
+      .when_since("mfu", is_simulated, if_simulated)
       .value("tokens_per_s", "1/s", &O::tokens_per_s, "tokens per second of all devices")
       .when(&O::tokens_per_s, "if the network has tokens")
       .value(
@@ -158,11 +156,10 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .when(&A::own, "if it has one on all devices")
           .object("without_headroom", &A::without_headroom, plan_row_fields(),
                   "the fastest simulated plan that fits, whatever it leaves free")
-          .when(&A::without_headroom, "if it leaves less than the headroom")
           .value(
               "without_headroom_proved", "", [](auto& a) { return a.search.proved_without; },
               "no plan of the space that fits is faster than this one")
-          .when(&A::without_headroom, "if it leaves less than the headroom")
+          .when_since("without_headroom", &A::without_headroom, "if it leaves less than the headroom")
           .list("pareto", &A::pareto, plan_row_fields(),
                 "Pareto front of time and memory of all simulated plans that leave the headroom")
           .list("neighbours", &A::neighbours, changed_row_fields("the choice in which it differs from the best plan"),

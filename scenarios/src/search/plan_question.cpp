@@ -28,15 +28,19 @@ void require_searchable(const Scenario& s) {
 /// Keys of the plan that the search chooses, or that depend on its choices.
 constexpr const char* kChosen[] = {"sequence_parallel", "micro_batch_size", "recompute", "steps"};
 constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks", "stages"};
-constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "reshard", "gradient_sync", "offload"};
+constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "offload"};
 /// A key of `data_parallel` that only the ZeRO stages from `first` to `last` accept.
 struct KeyOfStages {
   const char* key;
-  int first, last;
+  ZeroStage first, last;
 };
-constexpr KeyOfStages kStageKeys[] = {{"prefetch", 3, 3},   {"overlap_parameters", 1, 2}, {"overlap", 0, 2},
-                                      {"bucket", 0, 2},     {"first_bucket", 0, 2},       {"bucket_boundaries", 0, 2},
-                                      {"compression", 0, 0}};
+constexpr KeyOfStages kStageKeys[] = {{"prefetch", ZeroStage::parameters, ZeroStage::parameters},
+                                      {"overlap_parameters", ZeroStage::optimizer, ZeroStage::gradients},
+                                      {"overlap", ZeroStage::none, ZeroStage::gradients},
+                                      {"bucket", ZeroStage::none, ZeroStage::gradients},
+                                      {"first_bucket", ZeroStage::none, ZeroStage::gradients},
+                                      {"bucket_boundaries", ZeroStage::none, ZeroStage::gradients},
+                                      {"compression", ZeroStage::none, ZeroStage::none}};
 template <std::size_t n>
 void erase_keys(Node& map, const char* const (&keys)[n]) {
   std::erase_if(map.fields, [&keys](const auto& field) {
@@ -60,6 +64,10 @@ Node without_choices(const Node& section) {
   erase_keys(plan, kChosen);
   strip_map(plan, "pipeline", kChosenOfPipeline);
   strip_map(plan, "data_parallel", kChosenOfData);
+  for (const SharingChoice& choice : kSharingChoices) {
+    const char* const keys[] = {choice.key};
+    strip_map(plan, "data_parallel", keys);
+  }
   for (const SearchedDegree& degree : searched_degrees()) {
     const std::string path = degree.key;
     const std::size_t dot = path.find('.');
@@ -86,10 +94,7 @@ PlanPoint point_of(const Scenario& s) {
   p.recomputed_blocks = plan.recomputed_blocks;
   if (p.pipeline > 1) p.schedule = plan.schedule;
   p.chunks = p.pipeline > 1 ? plan.chunks : 1;
-  p.zero = static_cast<int>(plan.zero);
-  if (p.zero == 3) p.reshard = plan.reshard;
-  if (p.zero == 3) p.sync_last = plan.sync_last;
-  p.zero_group = plan.zero_group;
+  static_cast<StateSharing&>(p) = plan;
   p.offload = name_of(plan.offload.optimizer);
   return p;
 }
@@ -156,13 +161,13 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   else if (p.recompute != "none")
     set("recompute", p.recompute);
   set_number("data_parallel.size", data);
-  set_number("data_parallel.zero_stage", p.zero);
+  set_number("data_parallel.zero_stage", static_cast<int>(p.zero));
   Node& data_parallel = *plan.find("data_parallel");
   for (const KeyOfStages& stage_key : kStageKeys)
     if (p.zero < stage_key.first || p.zero > stage_key.last)
       std::erase_if(data_parallel.fields, [&stage_key](const auto& f) { return f.first == stage_key.key; });
-  if (!p.reshard) set("data_parallel.reshard", "false");
-  if (p.sync_last) set("data_parallel.gradient_sync", "last");
+  for (const SharingChoice& choice : kSharingChoices)
+    if (p.*choice.member == choice.other) set(fmt::format("data_parallel.{}", choice.key), choice.value);
   if (p.zero_group > 0) set_number("data_parallel.zero_group", p.zero_group);
   if (p.offload != "none") set("data_parallel.offload.optimizer", p.offload);
   for (const auto& [path, value] : p.extra)
@@ -170,9 +175,10 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   return plan;
 }
 
-std::string sharing_details(const PlanPoint& p) {
-  std::string text = p.reshard ? "" : " without resharding";
-  if (p.sync_last) text += ", gradients exchanged last";
+std::string sharing_details(const StateSharing& p) {
+  std::string text;
+  for (const SharingChoice& choice : kSharingChoices)
+    if (p.*choice.member == choice.other) text += choice.words;
   if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
   return text;
 }
@@ -187,7 +193,7 @@ std::string words_of(const PlanPoint& p, std::int64_t data) {
   if (p.sequence) text += ", sequence parallel";
   if (p.recompute != "none") text += fmt::format(", {} recomputation", p.recompute);
   if (p.recomputed_blocks > 0) text += fmt::format(" of {} blocks a stage", p.recomputed_blocks);
-  if (p.zero > 0) text += fmt::format(", ZeRO {}", p.zero);
+  if (p.zero != ZeroStage::none) text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
   text += sharing_details(p);
   if (p.offload != "none") text += ", optimizer on " + p.offload;
   for (const auto& [path, value] : p.extra) text += fmt::format(", {} {}", path.substr(5), value);

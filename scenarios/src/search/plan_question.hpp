@@ -3,7 +3,7 @@
 #include <string>
 
 #include "scenarios/src/reading/scenario.hpp"
-#include "strategies/plan/mesh.hpp"
+#include "strategies/plan/step_options.hpp"
 
 namespace trainyard {
 
@@ -18,19 +18,30 @@ struct PlanGroup : Degrees {
 
 /// The choices of a plan that a search makes, as scenario files write them. The rest of the plan is the scenario's. The
 /// number of data-parallel ranks follows from the number of GPUs.
-struct PlanPoint : PlanGroup {
+struct PlanPoint : PlanGroup, StateSharing {
   /// Number of blocks that full recomputation covers, from the beginning of each virtual stage. 0: all.
   int recomputed_blocks = 0;
   std::string schedule = "1f1b";  ///< used if there is a pipeline
   int chunks = 1;
-  int zero = 0;
-  bool reshard = true, sync_last = false;  ///< used at ZeRO stage 3
-  int zero_group = 0;                      ///< size of the sharding group at ZeRO stage 3; 0: all replicas
-  std::string offload = "none";            ///< offload of the optimizer
-  Overrides extra;                         ///< values of further fields that the user varies
+  std::string offload = "none";  ///< offload of the optimizer
+  Overrides extra;               ///< values of further fields that the user varies
 
   bool operator==(const PlanPoint&) const = default;
 };
+
+/// A choice of how replicas share states at ZeRO stage 3, between its default and another value. This row is all that the
+/// search knows of it.
+struct SharingChoice {
+  const char* key;  ///< in `plan.data_parallel`
+  bool StateSharing::*member;
+  bool other;                        ///< the value that is no default
+  const char* value;                 ///< that value as the key has it
+  const char* words;                 ///< description of the other value
+  bool needs_micro_batches = false;  ///< the choice changes nothing with a single micro-batch
+};
+inline constexpr SharingChoice kSharingChoices[] = {
+    {"reshard", &StateSharing::reshard, false, "false", " without resharding"},
+    {"gradient_sync", &StateSharing::sync_last, true, "last", ", gradients exchanged last", true}};
 
 /// Returns the point of a scenario's plan. A list of layers, and keys that no search chooses, are not part of it.
 PlanPoint point_of(const Scenario&);
@@ -52,7 +63,7 @@ Node without_choices(const Node& section);
 /// samples per step.
 Node plan_section(const Node& bare, const PlanPoint&, std::int64_t data, std::int64_t global_batch_size);
 /// Describes how replicas share states, besides the ZeRO stage: " without resharding, gradients exchanged last".
-std::string sharing_details(const PlanPoint&);
+std::string sharing_details(const StateSharing&);
 /// Describes a plan: "tensor 8 x pipeline 8 x data 16, micro-batch 1, interleaved-1f1b of 3 chunks, selective
 /// recomputation, ZeRO 1".
 std::string words_of(const PlanPoint&, std::int64_t data);

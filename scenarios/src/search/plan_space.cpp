@@ -191,8 +191,8 @@ std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p
 /// Returns true if the reader refuses the ZeRO stage: stage 2 with a pipeline, and stage 3 if two stages share a weight
 /// of the first layer.
 bool PlanSpace::refused_stage(const PlanPoint& p) const {
-  if (p.pipeline == 1 || p.zero < 2) return false;
-  if (p.zero == 2) return true;
+  if (p.pipeline == 1 || p.zero < ZeroStage::gradients) return false;
+  if (p.zero == ZeroStage::gradients) return true;
   PlanChoice choice;
   choice.mesh.pipeline = p.pipeline;
   choice.schedule = p.schedule;
@@ -208,20 +208,26 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   const std::int64_t node_replicas = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
     PlanPoint p = plan;
-    p.zero = static_cast<int>(stage);
+    if (stage > UINT8_MAX)
+      throw UserError(
+          fmt::format("--vary plan.data_parallel.zero_stage: {} is no stage; expected 0, 1, 2 or 3", stage));
+    p.zero = static_cast<ZeroStage>(stage);
     if (stage > 0 && replicas == 1 && !varied("plan.data_parallel.zero_stage"))
       continue;  // ZeRO changes nothing if no rank shares states
     if (refused_stage(p)) continue;
     all.push_back(p);
     if (stage != 3) continue;
-    std::vector<PlanPoint> variants;
-    for (const bool reshard : {true, false})
-      for (const bool syncs_last : {false, true}) {
-        if (syncs_last && micro_batches == 1) continue;  // the first micro-batch is the last
-        p.reshard = reshard;
-        p.sync_last = syncs_last;
-        variants.push_back(p);
+    std::vector<PlanPoint> variants{p};
+    for (const SharingChoice& choice : kSharingChoices) {
+      if (choice.needs_micro_batches && micro_batches == 1) continue;
+      std::vector<PlanPoint> both;
+      for (PlanPoint& variant : variants) {
+        both.push_back(variant);
+        variant.*choice.member = choice.other;
+        both.push_back(variant);
       }
+      variants = std::move(both);
+    }
     if (node_replicas > 1 && node_replicas < replicas && replicas % node_replicas == 0)
       for (std::size_t i = 0, n = variants.size(); i < n; ++i) {
         variants.push_back(variants[i]);
@@ -319,12 +325,10 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
     if (p.tensor > 1) add(fmt::format("sequence parallelism {}", p.sequence ? "on" : "off"), p);
   }
   PlanPoint plain = best;
-  plain.zero = 0;
-  plain.reshard = true;
-  plain.sync_last = false;
-  plain.zero_group = 0;
+  static_cast<StateSharing&>(plain) = {};
   const auto words = [](const PlanPoint& p) {
-    return (p.zero > 0 ? fmt::format("ZeRO {}", p.zero) : "no ZeRO") + sharing_details(p);
+    return (p.zero == ZeroStage::none ? "no ZeRO" : fmt::format("ZeRO {}", static_cast<int>(p.zero))) +
+           sharing_details(p);
   };
   for (const PlanPoint& p : sharings(plain)) add(words(p) + " instead of " + words(best), p);
   return all;

@@ -18,6 +18,20 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
+/// The nodes that train a model, by their types and numbers, and the way to pay for them.
+struct ClusterName {
+  std::string model = {}, node = {};
+  int nodes = 0;
+  std::string network = {};  ///< kind of network that its figures count ("2:1"); empty: that of the question
+  std::string terms = {};    ///< way to pay; empty: there are no prices
+  std::string beside = {};   ///< type of owned nodes in the same job; empty: there are none
+  int beside_nodes = 0;      ///< number of these nodes
+  /// Returns true if the other is the same model on as many nodes of the same type.
+  bool has_nodes_of(const ClusterName& other) const {
+    return model == other.model && node == other.node && nodes == other.nodes;
+  }
+};
+
 /// A part of a training, on the nodes that are delivered by then.
 struct SizePhase {
   int nodes = 0;                        ///< nodes that train
@@ -30,12 +44,9 @@ struct SizePhase {
 };
 
 /// A model on a number of nodes of one type, with the best plan found there. Nodes of another type that are owned already
-/// may train in the same job.
-struct SizeRow {
-  std::string model, node;
-  int nodes = 0, gpus = 0;  ///< `gpus`: devices of all nodes of the job
-  std::string beside;       ///< type of owned nodes in the same job; empty: there are none
-  int beside_nodes = 0;     ///< number of these nodes
+/// may train in the same job. `terms` are those by which it is judged (see best_way).
+struct SizeRow : ClusterName {
+  int gpus = 0;  ///< devices of all nodes of the job
   /// Parts of the training before all of its nodes are delivered, on those that are there; empty: it waits for all of them.
   std::vector<SizePhase> phases;
   std::int64_t batch = 0;             ///< samples of a step
@@ -49,7 +60,6 @@ struct SizeRow {
   double peak = 0;       ///< peak memory of the fullest GPU, bytes
   double risk = 0;       ///< probability that a GPU runs out of memory
   bool meets = false;    ///< true: it meets deadline and budget
-  std::string terms;     ///< way to pay by which it is judged (see best_way); empty: there are no prices
   double cost = 0;       ///< cost of the training, or purchase price, or device-hours
   double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until all its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
@@ -65,8 +75,7 @@ struct SizeRow {
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
   std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
   std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
-  std::string network;          ///< kind of network that its figures count ("2:1"); empty: that of the question
-  /// Part of its cost for that network: the price of switches and cables if clusters are bought, else the cost of owning
+  /// Part of its cost for its network: the price of switches and cables if clusters are bought, else the cost of owning
   /// them during the training.
   double network_cost = 0;
   Node document;  ///< the scenario with that plan
@@ -80,37 +89,30 @@ struct SizeRow {
 };
 
 /// The fewest nodes of a type that were evaluated and meet the deadline.
-struct SizeFewest {
-  std::string model, node;
-  int nodes = 0, unit = 1;  ///< `nodes` is a multiple of `unit`
+struct SizeFewest : ClusterName {
+  int unit = 1;  ///< `nodes` is a multiple of it
   int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
 };
 
-/// A lower bound of one node type, by its plain plans: one tensor rank or those of a node, one sample a micro-batch.
-struct SizeBound {
-  std::string model, node;
-  int nodes = 0;         ///< the last number of nodes that was bounded; 0: none could be
+/// A lower bound of one node type, by its plain plans: one tensor rank or those of a node, one sample a micro-batch. Its number of
+/// nodes is the last one that was bounded; 0: none could be.
+struct SizeBound : ClusterName {
   double days = 0;       ///< no plain plan on these nodes ends earlier, without failures; 0: none fits
-  double cost = 0;       ///< nor costs less: the price of the nodes, their rents on demand, or device-hours
+  double cost = 0;       ///< no plain plan costs less: price of the nodes, rents on demand, or device-hours
   bool in_time = false;  ///< `days` meets the deadline
 };
 
-/// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest.
-struct SizeThreshold {
+/// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest. The name is that of
+/// the cheapest cluster beyond the threshold; node empty: none of the evaluated ones.
+struct SizeThreshold : ClusterName {
   std::string quantity;             ///< "gpu_hour of h100-sxm5-80gb", "deadline", "tokens", "power of the site in kW"
   double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
-  std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
-  int nodes = 0;
-  std::string network;      ///< kind of network of that cluster; empty: that of the question
-  std::string terms = {};   ///< way to pay for that cluster; empty: there are no prices, or no cluster
-  std::string beside = {};  ///< type of owned nodes in the same job; empty: there are none
-  int beside_nodes = 0;     ///< number of these nodes
 };
 
-/// A cluster and a way to pay for it. Money is in the currency of the prices.
-struct SizeChoice {
-  std::string model, node, terms;  ///< terms: "on demand", "reserved 12 months", "spot", "electricity" or "purchase"
-  int nodes = 0, gpus = 0;
+/// A cluster and a way to pay for it: "on demand", "reserved 12 months", "spot", "electricity" or "purchase". Money is in
+/// the currency of the prices.
+struct SizeChoice : ClusterName {
+  int gpus = 0;
   double days = 0;  ///< days until the training ends, including the delivery of bought nodes
   std::optional<std::array<double, 2>> likely_days;  ///< 80 % interval. No value: the step has no interval
   std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
@@ -128,9 +130,6 @@ struct SizeChoice {
   double price = 0;      ///< value of that price
   std::optional<double> break_even;  ///< price at which it costs as much as the decision. No value: at none
   bool decision = false;             ///< true: the verdict takes this choice
-  std::string network;               ///< kind of network that its figures count; empty: that of the question
-  std::string beside;                ///< type of owned nodes in the same job; empty: there are none
-  int beside_nodes = 0;              ///< number of these nodes
 };
 
 /// The decision in sentences.
@@ -149,11 +148,10 @@ struct SizeCables {
   std::int64_t owned = 0;            ///< number of those that are owned already
 };
 
-/// A network between the nodes of a cluster, with the cluster's plan simulated on it.
-struct SizeNetwork {
-  std::string network;  ///< kind of network: "nonblocking", "2:1", "16 leaves and 4 spines", "rail-only"
-  std::string model, node;
-  int nodes = 0, gpus = 0;
+/// A network between the nodes of a cluster ("nonblocking", "2:1", "16 leaves and 4 spines", "rail-only"), with the
+/// cluster's plan simulated on it. `terms` is empty if the nodes are bought, or have no price.
+struct SizeNetwork : ClusterName {
+  int gpus = 0;
   std::string error = {};                            ///< reason why there is no such network; empty: there is one
   std::string fabric = {};                           ///< as the scenario's `cluster.fabric` takes it
   std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
@@ -175,7 +173,6 @@ struct SizeNetwork {
   double days = 0;                  ///< days until the training ends, including the delivery of bought nodes
   std::optional<double> on_time = {};  ///< probability that it meets the deadline. No value: the step has no interval
   std::string missed = {};             ///< conditions that it misses: "deadline", "budget", "deadline and budget"
-  std::string terms = {};              ///< way to pay for the nodes; empty: they are bought, or have no price
   bool chosen = false;                 ///< true: it costs least of those that meet all conditions
   bool good() const { return error.empty(); }
 };

@@ -122,17 +122,14 @@ class ChangeFinder {
     const std::optional<std::size_t> next = decision_at(quantity, value * (1 + beyond));
     if (next == decided_) return false;
     const bool is_own_value = beyond < 0 && value >= quantity.value;
-    SizeThreshold change{
-        quantity.name, quantity.value, is_own_value ? std::nextafter(value, 0.0) : value, "", "", 0, "", ""};
+    SizeThreshold change;
+    change.quantity = quantity.name;
+    change.value = quantity.value;
+    change.threshold = is_own_value ? std::nextafter(value, 0.0) : value;
     if (next) {
       const SizeWay& payment = ways_[*next];
-      change.model = payment.row->model;
-      change.node = payment.row->node;
-      change.nodes = payment.row->nodes;
-      change.network = payment.row->network;
+      static_cast<ClusterName&>(change) = *payment.row;
       change.terms = payment.terms;
-      change.beside = payment.row->beside;
-      change.beside_nodes = payment.row->beside_nodes;
     }
     all_.push_back(std::move(change));
     return true;

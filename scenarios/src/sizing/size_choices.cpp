@@ -216,14 +216,9 @@ int bought_nodes_of(const SizeRow& row) { return row.nodes + row.beside_nodes - 
 SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
   const SizeRow& row = *payment.row;
   SizeChoice choice;
-  choice.model = row.model;
-  choice.node = row.node;
+  static_cast<ClusterName&>(choice) = row;
   choice.terms = payment.terms;
-  choice.nodes = row.nodes;
   choice.gpus = row.gpus;
-  choice.network = row.network;
-  choice.beside = row.beside;
-  choice.beside_nodes = row.beside_nodes;
   choice.days = payment.end();
   choice.on_time = payment.on_time(answer);
   if (row.doubt.exists()) {

@@ -13,14 +13,33 @@
 namespace trainyard {
 namespace {
 
+constexpr struct {
+  const ClusterName& operator()(const ClusterName& cluster) const { return cluster; }
+  ClusterName& operator()(ClusterName& cluster) const { return cluster; }
+} name_of_cluster;
+
+JsonFields<ClusterName> cluster_fields() {
+  using C = ClusterName;
+  return JsonFields<C>()
+      .value("model", "", &C::model, "name of the model")
+      .value("node", "", &C::node, "name of the node type")
+      .value("nodes", "", &C::nodes, "number of nodes");
+}
+
+JsonFields<ClusterName> beside_fields() {
+  using C = ClusterName;
+  return JsonFields<C>()
+      .value("beside", "", &C::beside, "type of owned nodes that train in the same job")
+      .value("beside_nodes", "", &C::beside_nodes, "number of these nodes")
+      .when_since("beside", &C::beside, "if there are such nodes");
+}
+
 JsonFields<SizeRow> size_row_fields() {
   using R = SizeRow;
   const auto is_good = [](const R& r) { return r.good(); };
   const char* if_possible = "if the training is possible";
   return JsonFields<R>()
-      .value("model", "", &R::model, "name of the model")
-      .value("node", "", &R::node, "name of the node type")
-      .value("nodes", "", &R::nodes, "number of nodes")
+      .inlined(name_of_cluster, cluster_fields())
       .value("gpus", "", &R::gpus, "number of devices of all nodes")
       .value("batch", "", &R::batch, "samples of a step")
       .when(&R::batch, "if the scenario can be read")
@@ -38,36 +57,26 @@ JsonFields<SizeRow> size_row_fields() {
              "time, else the cheapest")
       .when(&R::terms, "with prices")
       .value("cost", "", &R::cost, "cost of the training on these terms, or purchase price, or device-hours")
-      .when(is_good, if_possible)
       .value("end_days", "d", &R::end_days, "days until the training ends on these terms, including the delivery")
-      .when(is_good, if_possible)
+      .when_since("cost", is_good, if_possible)
       .value("delivery_days", "d", &R::wait_days,
              "days until all its nodes are delivered; a training that grows with them begins earlier")
       .when(&R::wait_days, "with a delivery")
       .value("paid_goodput", "share", &R::paid_goodput, "useful share of the time on these terms")
-      .when(is_good, if_possible)
       .value("paid_gpu_hours", "h", &R::paid_gpu_hours, "device-hours of the training on these terms")
-      .when(is_good, if_possible)
+      .when_since("paid_goodput", is_good, if_possible)
       .value("pareto", "", &R::pareto,
              "no other row is both faster and cheaper; without prices, fewer device-hours are cheaper")
       .value("plan", "", &R::plan, "the plan in words")
-      .when(is_good, if_possible)
       .value("proved", "", &R::proved, "no plan of the space is faster")
-      .when(is_good, if_possible)
       .value("headroom", "share", &R::headroom, "share of a device's memory that plans leave free")
-      .when(is_good, if_possible)
       .value("memory_peak_bytes", "bytes", &R::peak, "peak memory of the fullest device")
-      .when(is_good, if_possible)
       .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
-      .when(is_good, if_possible)
       .value("parameters", "", &R::parameters, "number of parameters of the model")
-      .when(is_good, if_possible)
       .value("steps", "", &R::steps, "number of steps of the training")
-      .when(is_good, if_possible)
       .value("tokens", "", &R::tokens, "number of tokens of the training")
-      .when(is_good, if_possible)
       .value("step_time_s", "s", &R::step_time, "time of one step")
-      .when(is_good, if_possible)
+      .when_since("plan", is_good, if_possible)
       .value(
           "step_time_interval_s", "s", [](auto& r) { return likely_step_times(r.step_time, r.doubt); },
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
@@ -75,20 +84,15 @@ JsonFields<SizeRow> size_row_fields() {
       .value("on_time_probability", "share", &R::on_time, "probability that the training ends by the deadline")
       .when(&R::on_time, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
-      .when(is_good, if_possible)
       .value("days", "d", &R::days, "days of the whole training without spot interruptions, and without the delivery")
-      .when(is_good, if_possible)
       .value("mfu", "share", &R::mfu, "model FLOPs over the dense peak")
-      .when(is_good, if_possible)
       .value("goodput", "share", &R::goodput, "useful share of the time")
-      .when(is_good, if_possible)
       .value("gpu_hours", "h", &R::gpu_hours, "device-hours of the training")
-      .when(is_good, if_possible)
+      .when_since("training_s", is_good, if_possible)
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
-      .when(&R::energy, "if the power of the devices is stated")
       .value(
           "tokens_per_J", "1/J", [](auto& r) { return r.tokens_per_joule(); }, "tokens a joule, measured at the site")
-      .when(&R::energy, "if the power of the devices is stated")
+      .when_since("energy_J", &R::energy, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by rents on demand, or of electricity")
       .when(&R::money, "with prices of rents")
       .value(
@@ -96,21 +100,16 @@ JsonFields<SizeRow> size_row_fields() {
           "cost of a million tokens on the terms by which it is judged; of a purchase, of owning it for that time")
       .when([](const R& r) { return r.per_million() > 0; }, "with prices")
       .value("racks", "", &R::racks, "number of racks of its nodes")
-      .when(&R::racks, "if the site says what a rack takes")
       .value("nodes_of_rack", "", &R::nodes_of_rack, "most nodes of a rack")
-      .when(&R::racks, "if the site says what a rack takes")
       .value("rack_limit", "", &R::rack_limit, "the key of `site` that limits the nodes of a rack")
-      .when(&R::racks, "if the site says what a rack takes")
+      .when_since("racks", &R::racks, "if the site says what a rack takes")
       .object("ownership", &R::ownership, ownership_fields(), "cost of buying the cluster")
       .when(&R::ownership, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
       .when(&R::rents, "with prices of reserved terms or spot")
       .value("network", "", &R::network, "kind of network that its figures count")
       .when(&R::network, "with --network, if a network is counted and it has one")
-      .value("beside", "", &R::beside, "type of owned nodes that train in the same job")
-      .when(&R::beside, "if there are such nodes")
-      .value("beside_nodes", "", &R::beside_nodes, "number of these nodes")
-      .when(&R::beside, "if there are such nodes")
+      .inlined(name_of_cluster, beside_fields())
       .value("network_cost", "money", &R::network_cost,
              "part of its cost for switches and cables; without --purchase, for owning them during the training")
       .when(&R::network, "with --network, if a network is counted and it has one");
@@ -125,9 +124,8 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
       .value("node_power_W", "W", &L::node_power, "most power of a node, without cooling")
       .when(&L::node_power, "if it is stated")
       .value("nodes_of_rack", "", &L::nodes_of_rack, "most nodes of a rack")
-      .when(&L::nodes_of_rack, "if the site says what a rack takes")
       .value("rack_limit", "", &L::rack_limit, "the key of `site` that limits the nodes of a rack")
-      .when(&L::nodes_of_rack, "if the site says what a rack takes")
+      .when_since("nodes_of_rack", &L::nodes_of_rack, "if the site says what a rack takes")
       .value("shortage", "", &L::shortage, "why there is no room for a node: what it needs, and what there is")
       .when(&L::shortage, "if there is none");
 }
@@ -148,18 +146,13 @@ JsonFields<SizeThreshold> threshold_fields() {
       .when(&T::terms, "with prices, if a cluster is left")
       .value("network", "", &T::network, "kind of network between its nodes")
       .when(&T::network, "with --network, if a network is counted")
-      .value("beside", "", &T::beside, "type of owned nodes that train in the same job")
-      .when(&T::beside, "if there are such nodes")
-      .value("beside_nodes", "", &T::beside_nodes, "number of these nodes")
-      .when(&T::beside, "if there are such nodes");
+      .inlined(name_of_cluster, beside_fields());
 }
 
 JsonFields<SizeChoice> size_choice_fields() {
   using C = SizeChoice;
   return JsonFields<C>()
-      .value("model", "", &C::model, "name of the model")
-      .value("node", "", &C::node, "name of the node type")
-      .value("nodes", "", &C::nodes, "number of nodes")
+      .inlined(name_of_cluster, cluster_fields())
       .value("gpus", "", &C::gpus, "number of devices of all nodes")
       .value("terms", "", &C::terms,
              "way to pay: on demand, a reserved term, spot, electricity (of machines without a rent), or purchase")
@@ -174,17 +167,16 @@ JsonFields<SizeChoice> size_choice_fields() {
       .value("money", "money", &C::money,
              "cost of the training; of a purchase, the cost of owning it for the time of the training")
       .value("tokens", "", &C::tokens, "tokens of the training")
-      .when(&C::tokens, "if the network has tokens")
       .value(
           "money_per_million", "money", [](auto& c) { return c.per_million(); },
           "cost of a million tokens: `money` over the tokens of the training")
-      .when(&C::tokens, "if the network has tokens")
+      .when_since("tokens", &C::tokens, "if the network has tokens")
       .value("tokens_per_J", "1/J", &C::tokens_per_joule, "tokens a joule, measured at the site")
       .when(&C::tokens_per_joule, "if the power of the devices is stated")
       .value("purchase", "money", &C::purchase, "purchase price")
-      .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("total", "money", &C::total, "cost of owning it for the years of depreciation, always in use")
-      .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
+      .when_since(
+          "purchase", [](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("power_W", "W", &C::power, "mean power of the site during the training")
       .when(&C::power, "if the power of the devices is stated")
       .value("used_money", "money", &C::used_money,
@@ -192,19 +184,15 @@ JsonFields<SizeChoice> size_choice_fields() {
       .when(&C::used_money, "if the term is longer than the training")
       .value("out_of_memory_probability", "share", &C::risk, "probability that a device runs out of memory")
       .value("quantity", "", &C::quantity, "name of the price that its cost depends on")
-      .when(&C::quantity, "if it is not free")
       .value("price", "money", &C::price, "value of that price")
-      .when(&C::quantity, "if it is not free")
+      .when_since("quantity", &C::quantity, "if it is not free")
       .value("break_even", "money", &C::break_even,
              "price at which it costs as much as the decision; for the decision, the price above which the decision is "
              "another one")
       .when(&C::break_even, "if there is such a price")
       .value("network", "", &C::network, "kind of network that its figures count")
       .when(&C::network, "with --network, if a network is counted")
-      .value("beside", "", &C::beside, "type of owned nodes that train in the same job")
-      .when(&C::beside, "if there are such nodes")
-      .value("beside_nodes", "", &C::beside_nodes, "number of these nodes")
-      .when(&C::beside, "if there are such nodes");
+      .inlined(name_of_cluster, beside_fields());
 }
 
 JsonFields<SizeVerdict> size_verdict_fields() {
@@ -225,9 +213,8 @@ JsonFields<SizeBound> size_bound_fields() {
       .value("node", "", &B::node, "name of the node type")
       .value("nodes", "", &B::nodes, "number of nodes that was bounded last; 0: none could be")
       .value("least_days", "d", &B::days, "no plain plan on these nodes ends earlier, without failures")
-      .when(fits, "if a plain plan fits")
       .value("least_cost", "", &B::cost, "nor costs less: price of the nodes, rents on demand, or device-hours")
-      .when(fits, "if a plain plan fits");
+      .when_since("least_days", fits, "if a plain plan fits");
 }
 
 JsonFields<SizeFewest> size_fewest_fields() {
@@ -254,34 +241,28 @@ JsonFields<SizeIsland> size_island_fields() {
           "owned alone, bought alone (owned nodes are left to other work), one job on both, or two jobs: one on each "
           "type, with a model of its own and a part of the samples")
       .value("node", "", &I::node, "type of the nodes beside the owned ones")
-      .when(has_type, with_type)
       .value("nodes", "", &I::nodes, "number of these nodes")
-      .when(has_type, with_type)
+      .when_since("node", has_type, with_type)
       .value("bought_nodes", "", &I::bought_nodes, "number of nodes to buy")
       .value("bought_gpus", "", &I::bought_gpus, "number of devices to buy")
       .value("gpus", "", &I::gpus, "number of devices that train")
       .value("error", "", &I::error, "why there is no such training")
       .when([](const I& i) { return !i.good(); }, "if there is none")
       .value("plan", "", &I::plan, "the plan in words; of two jobs, that on the nodes beside the owned ones")
-      .when(is_good, if_possible)
       .value("step_time_s", "s", &I::step_time, "time of a step; of two jobs, on the nodes beside the owned ones")
-      .when(is_good, if_possible)
+      .when_since("plan", is_good, if_possible)
       .value("owned_step_time_s", "s", &I::owned_step_time, "time of a step of the job on the owned nodes")
-      .when(is_pair, if_pair)
       .value("owned_share", "share", &I::owned_share, "part of the samples that the job on the owned nodes trains on")
-      .when(is_pair, if_pair)
+      .when_since("owned_step_time_s", is_pair, if_pair)
       .value("samples_per_s", "", &I::samples_per_s, "samples a second of all jobs")
       .when(is_good, if_possible)
       .value("of_two_jobs", "share", &I::of_two_jobs, "samples a second over those of two jobs on the same nodes")
       .when(&I::of_two_jobs, "of one job, if each type of node has a plan alone")
       .value("days", "d", &I::days, "days until the last job ends, including the delivery of bought nodes")
-      .when(is_good, if_possible)
       .value("cost", "money", &I::cost, "purchase price")
-      .when(is_good, if_possible)
       .value("missed", "", &I::missed, "conditions that it misses: deadline, budget, or both; empty: none")
-      .when(is_good, if_possible)
       .value("scenarios", "", &I::scenarios, "scenarios of the jobs, which `run` takes, beginning with the owned nodes")
-      .when(is_good, if_possible);
+      .when_since("days", is_good, if_possible);
 }
 
 JsonFields<SizeIslands> size_islands_fields() {

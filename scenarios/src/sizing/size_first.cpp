@@ -87,7 +87,7 @@ std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
     std::vector<PlanPoint> points;
     for (const std::size_t end = std::min(groups_.size(), next + kJudgedGroups); next < end; ++next)
       for (const PlanPoint& point : space_.points(groups_[next].second))
-        if (point.zero <= 1 && point.chunks == 1 && point.offload == "none") points.push_back(point);
+        if (point.zero <= ZeroStage::optimizer && point.chunks == 1 && point.offload == "none") points.push_back(point);
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
     end_if_interrupted();
     std::optional<std::size_t> best;
@@ -142,9 +142,7 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
   int nodes = bound.nodes;
   for (int tries = 0; tries < kMostTries && nodes > 0 && nodes <= room; ++tries) {
     SizeRow row;
-    row.model = bound.model;
-    row.node = bound.node;
-    row.nodes = nodes;
+    static_cast<ClusterName&>(row) = {bound.model, bound.node, nodes};
     row.gpus = nodes * size_case.node.gpus;
     double wanted = nodes + 1.0;
     try {
@@ -220,10 +218,8 @@ void keep_first_row(SizeAnswer& answer, const SizeRow& first_row) {
   };
   const bool is_needed = !answer.unfinished.empty() || (meets(first_row) && std::ranges::none_of(answer.rows, meets));
   if (!is_needed) return;
-  const auto same = std::ranges::find_if(answer.rows, [&first_row](const SizeRow& row) {
-    return row.model == first_row.model && row.node == first_row.node && row.nodes == first_row.nodes &&
-           row.beside.empty();
-  });
+  const auto same = std::ranges::find_if(
+      answer.rows, [&first_row](const SizeRow& row) { return row.has_nodes_of(first_row) && row.beside.empty(); });
   if (same == answer.rows.end())
     answer.rows.push_back(first_row);
   else if (!same->good() || first_row.time < same->time)

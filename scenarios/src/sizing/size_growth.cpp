@@ -146,7 +146,7 @@ int DeliveryPhases::first_guess(const SizeCase& size_case) {
   return nodes;
 }
 
-void tell_growth(SizeAnswer& answer) {
+void add_growth(SizeAnswer& answer) {
   const SizeRow* row = answer.cheapest ? &*answer.cheapest : answer.nearest ? &*answer.nearest : nullptr;
   if (!answer.purchase || !row || row->phases.empty()) return;
   SizeGrowth growth;

@@ -42,7 +42,7 @@ class DeliveryPhases {
 };
 
 /// States the phases of the decision, or of the nearest cluster, if it grows.
-void tell_growth(SizeAnswer&);
+void add_growth(SizeAnswer&);
 
 template <class T>
 class JsonFields;

@@ -204,7 +204,7 @@ class IslandSearch {
     return std::max(unit_, static_cast<int>(std::ceil(needed / unit_)) * unit_);
   }
 
-  using Look = std::function<NodesTried(int nodes, bool late_is_enough)>;
+  using Look = std::function<NodesOutcome(int nodes, bool late_is_enough)>;
   /// Returns the fewest nodes that meet the deadline, or the stated number.
   int find(const SizeCase& size_case, int guess, int most, int stated, const Look& look) const {
     if (stated > 0) {
@@ -215,7 +215,7 @@ class IslandSearch {
     return find_fewest_nodes(std::min(guess, most), counts).in_time;
   }
 
-  NodesTried tried(const SizeRow& row) const { return {row.good(), meets_deadline(answer_, row), row.time}; }
+  NodesOutcome tried(const SizeRow& row) const { return {row.good(), meets_deadline(answer_, row), row.time}; }
 
   SizeRow row_of_both(const SizeCase& both, int nodes, bool late_is_enough) {
     for (const SizeRow& row : answer_.rows)
@@ -266,10 +266,10 @@ class IslandSearch {
                     std::vector<SizeIsland>& rows) {
     const auto look = [&](int nodes, bool) {
       const SizeRow& bought = row_alone(other, nodes);
-      if (!bought.good()) return NodesTried{};
+      if (!bought.good()) return NodesOutcome{};
       const double share = owned_part(own_row, bought);
       const PartOfTraining first = part_of(own_row, share), second = part_of(bought, 1 - share);
-      return NodesTried{true, std::max(first.needed, second.needed) <= answer_.days, first.row.time};
+      return NodesOutcome{true, std::max(first.needed, second.needed) <= answer_.days, first.row.time};
     };
     const int nodes = find(other, first_guess(other, own_row), most, stated, look);
     if (nodes == 0) return;

@@ -57,23 +57,15 @@ JsonFields<SizeNetwork> size_network_fields() {
       .value("error", "", &N::error, "why there is no such network")
       .when([](const N& n) { return !n.good(); }, "if there is none")
       .value("fabric", "", &N::fabric, "the network as `cluster.fabric` of a scenario takes it")
-      .when(is_good, if_possible)
       .value("switches", "", &N::switches, "number of switches")
-      .when(is_good, if_possible)
       .value("spines", "", &N::spines, "number of those that have no port to a node")
-      .when(is_good, if_possible)
       .value("rails", "", &N::rails, "number of rails, one for each adapter of a node; 0: leaves take whole nodes")
-      .when(is_good, if_possible)
       .value("oversubscription", "", &N::oversubscription, "cables from a leaf to nodes over those to spines")
-      .when(is_good, if_possible)
       .value("ports", "", &N::ports, "ports of switches that have a cable")
-      .when(is_good, if_possible)
       .value("cables", "", &N::cables, "number of cables, to nodes and between switches")
-      .when(is_good, if_possible)
       .value("nodes_of_rack", "", &N::nodes_of_rack, "most nodes of a rack in the plan of the cables")
-      .when(is_good, if_possible)
       .list("by_length", &N::by_length, size_cables_fields(), "the cables by their length")
-      .when(is_good, if_possible)
+      .when_since("fabric", is_good, if_possible)
       .value("owned_switches", "", &N::owned_switches, "number of switches that are owned already")
       .when(&N::owned_switches, "with prices.purchase.owned")
       .value("price_of_switches", "money", &N::price_of_switches, "price of the bought switches")
@@ -82,17 +74,14 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(&N::price_of_cables, with_prices)
       .value("network_cost", "money", &N::network_cost,
              "price of switches and cables; without --purchase, the cost of owning them during the training")
-      .when(has_cost, with_prices)
       .value("cost", "money", &N::cost,
              "purchase price of nodes, storage and network; without --purchase, rents and network during the training")
-      .when(has_cost, with_prices)
+      .when_since("network_cost", has_cost, with_prices)
       .value("step_time_s", "s", &N::step_time, "time of one step on this network")
-      .when(is_good, if_possible)
       .value("plan", "", &N::plan, "the plan in words")
-      .when(is_good, if_possible)
       .value("has_own_plan", "", &N::has_own_plan,
              "another plan than on the cluster's own network is faster on this one")
-      .when(is_good, if_possible)
+      .when_since("step_time_s", is_good, if_possible)
       .value("racks", "", &N::racks, "racks of nodes and switches")
       .when(&N::racks, "if the site says what a rack takes")
       .value("loss", "share", &N::loss, "step time over that on the nonblocking network, less 1")
@@ -172,10 +161,8 @@ const SizeNetwork* SizeNetworks::choice() const {
 }
 
 const SizeNetwork* SizeNetworks::find(const SizeRow& cluster, const std::string& kind) const {
-  const auto found = std::ranges::find_if(rows, [&](const SizeNetwork& each) {
-    return each.network == kind && each.model == cluster.model && each.node == cluster.node &&
-           each.nodes == cluster.nodes;
-  });
+  const auto found = std::ranges::find_if(
+      rows, [&](const SizeNetwork& each) { return each.network == kind && each.has_nodes_of(cluster); });
   return found == rows.end() ? nullptr : &*found;
 }
 

@@ -81,11 +81,8 @@ class NetworkComparison {
   std::map<std::string, JoinedCluster> joined_;  // indexed by name_of
   std::set<std::string> searched_;               // names of those for which a plan was searched
 
-  static std::string name_of(const SizeRow& row, const std::string& kind) {
+  static std::string name_of(const ClusterName& row, const std::string& kind) {
     return fmt::format("{} on {} x {}, {}", row.model, row.nodes, row.node, kind);
-  }
-  static bool is_same_cluster(const SizeNetwork& network, const SizeRow& row) {
-    return network.model == row.model && network.node == row.node && network.nodes == row.nodes;
   }
 
   NodeType type_of(const SizeRow& row) const {
@@ -110,12 +107,9 @@ class NetworkComparison {
 
   /// Returns the row with the network of the question if the networks of its cluster were not compared, but could be.
   const SizeRow* own_row_not_compared(const SizeRow& cluster) const {
-    const bool is_compared = std::ranges::any_of(
-        networks_.rows, [&](const SizeNetwork& network) { return is_same_cluster(network, cluster); });
-    if (is_compared || !is_joined(cluster)) return nullptr;
-    const auto found = std::ranges::find_if(own_rows_, [&](const SizeRow& row) {
-      return row.model == cluster.model && row.node == cluster.node && row.nodes == cluster.nodes;
-    });
+    const auto is_same = [&](const ClusterName& other) { return other.has_nodes_of(cluster); };
+    if (std::ranges::any_of(networks_.rows, is_same) || !is_joined(cluster)) return nullptr;
+    const auto found = std::ranges::find_if(own_rows_, is_same);
     return found == own_rows_.end() ? nullptr : &*found;
   }
 
@@ -130,7 +124,7 @@ class NetworkComparison {
   /// Returns the least cost that a cluster can have with a network: with its own step time, which is that of the question's
   /// network. No value: it has no such network, or it costs more than the choice.
   std::optional<double> possible_cost(const SizeRow& cluster, const std::string& kind) const try {
-    JoinedCluster joined{{kind, cluster.model, cluster.node, cluster.nodes, cluster.gpus}, cluster};
+    JoinedCluster joined{{{cluster.model, cluster.node, cluster.nodes, kind}, cluster.gpus}, cluster};
     const NodeType type = type_of(cluster);
     take_design(design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports}), type,
                 joined);
@@ -181,7 +175,7 @@ class NetworkComparison {
 
   /// Returns the row of a network's cluster with the network of the question.
   const SizeRow& own_row(const SizeNetwork& network) const {
-    return *std::ranges::find_if(own_rows_, [&](const SizeRow& row) { return is_same_cluster(network, row); });
+    return *std::ranges::find_if(own_rows_, [&](const SizeRow& row) { return network.has_nodes_of(row); });
   }
 
   /// Searches a plan for each network that loses time with the plan of its cluster, as long as it could be the choice.
@@ -214,7 +208,7 @@ class NetworkComparison {
   /// Sorts the rows by the order of their clusters; networks of one cluster stay in the order in which they were tried.
   void sort_rows(const std::vector<SizeRow>& clusters) {
     const auto place = [&clusters](const SizeNetwork& row) {
-      return std::ranges::find_if(clusters, [&row](const SizeRow& each) { return is_same_cluster(row, each); }) -
+      return std::ranges::find_if(clusters, [&row](const SizeRow& each) { return row.has_nodes_of(each); }) -
              clusters.begin();
     };
     std::stable_sort(networks_.rows.begin(), networks_.rows.end(),
@@ -232,7 +226,7 @@ class NetworkComparison {
     end_if_interrupted();
     if (question_.options().progress)
       question_.options().progress(fmt::format("networks: {} on {} x {}", kind, cluster.nodes, cluster.node));
-    JoinedCluster joined{{kind, cluster.model, cluster.node, cluster.nodes, cluster.gpus}, cluster};
+    JoinedCluster joined{{{cluster.model, cluster.node, cluster.nodes, kind}, cluster.gpus}, cluster};
     SizeNetwork& network = joined.network;
     const NodeType type = type_of(cluster);
     NetworkDesign design;
@@ -254,7 +248,7 @@ class NetworkComparison {
 
   /// Returns a cluster whose plan was searched on a network, with the costs of this network.
   JoinedCluster with_plan(const SizeRow& row, const std::string& kind) const {
-    JoinedCluster joined{{kind, row.model, row.node, row.nodes, row.gpus}, row};
+    JoinedCluster joined{{{row.model, row.node, row.nodes, kind}, row.gpus}, row};
     const NodeType type = type_of(row);
     const NetworkDesign design =
         design_network(read_network_kind(kind, "--network"), {row.nodes, type.hcas, type_.ports});
@@ -362,13 +356,7 @@ class NetworkComparison {
     networks_.document = joined_.at(name_in_table(*best)).row.document;
   }
 
-  static std::string name_in_table(const SizeNetwork& network) {
-    SizeRow row;
-    row.model = network.model;
-    row.node = network.node;
-    row.nodes = network.nodes;
-    return name_of(row, network.network);
-  }
+  static std::string name_in_table(const SizeNetwork& network) { return name_of(network, network.network); }
 
   /// Returns the network that all figures count: the choice, else the cheapest one in time. Null: neither exists.
   const SizeNetwork* counted_network() const {
@@ -396,10 +384,8 @@ class NetworkComparison {
   /// Keeps the fewest nodes that meet the deadline only if they do so on the counted network.
   void keep_fewest() {
     std::erase_if(answer_.fewest, [this](const SizeFewest& fewest) {
-      return std::ranges::none_of(answer_.rows, [&](const SizeRow& row) {
-        return row.model == fewest.model && row.node == fewest.node && row.nodes == fewest.nodes &&
-               meets_deadline(answer_, row);
-      });
+      return std::ranges::none_of(
+          answer_.rows, [&](const SizeRow& row) { return row.has_nodes_of(fewest) && meets_deadline(answer_, row); });
     });
   }
 

@@ -57,7 +57,7 @@ class FewestFinder {
       counts_.look(std::max(counts_.unit, multiple_of_unit(guess)), false);  // reports why there is no plan
       return {};
     }
-    const NodesTried found = counts_.look(first, false);
+    const NodesOutcome found = counts_.look(first, false);
     if (found.in_time)
       shrink(first);
     else
@@ -92,12 +92,12 @@ class FewestFinder {
     }
   }
 
-  void grow(int nodes, NodesTried last) {
+  void grow(int nodes, NodesOutcome last) {
     record(nodes, false);
     while (nodes < counts_.most) {
       const int more_nodes = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
       if (more_nodes == 0) return;
-      const NodesTried next = counts_.look(more_nodes, false);
+      const NodesOutcome next = counts_.look(more_nodes, false);
       record(more_nodes, next.in_time);
       if (next.in_time) return;
       const double least_gain = kLeastGain * (more_nodes - nodes) / nodes;
@@ -320,7 +320,7 @@ void put_on_tpus(Node& document) {
   if (!plan.find("collectives")) set_field(document, "plan.collectives", text("flows"));
 }
 
-void tell_checkpoint_times(Node& faults, const Scenario& step) {
+void set_checkpoint_times(Node& faults, const Scenario& step) {
   Node* checkpoint = faults.find("checkpoint");
   const Node* store = checkpoint ? checkpoint->find("storage") : nullptr;
   if (!store || (store->kind == Node::Kind::scalar && store->scalar == "local")) return;

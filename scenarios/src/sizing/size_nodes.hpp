@@ -84,7 +84,7 @@ double compared_price(const Prices&, const NodeType&, bool purchase);
 void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch);
 
 /// The result of evaluating a number of nodes.
-struct NodesTried {
+struct NodesOutcome {
   bool good = false;     ///< a training is possible
   bool in_time = false;  ///< it meets the deadline
   double time = 0;       ///< time of the training, s
@@ -96,7 +96,7 @@ struct NodeCounts {
   std::function<bool(int nodes)> has_plan;
   /// Evaluates a number of nodes. `late_is_enough` true: it may stop as soon as it finds that the deadline is
   /// missed.
-  std::function<NodesTried(int nodes, bool late_is_enough)> look;
+  std::function<NodesOutcome(int nodes, bool late_is_enough)> look;
 };
 
 /// The result of a search for the fewest nodes. `in_time`: the fewest that were found to meet the deadline; 0: none.
@@ -141,6 +141,6 @@ void put_on_tpus(Node& document);
 /// adapters, not over the chips' links, so the times are computed instead of simulated. The state is written at the
 /// rate of the store or of all adapters, whichever is less. The snapshot copies each chip's share at PCIe's rate.
 /// Nothing changes if `faults` names no store.
-void tell_checkpoint_times(Node& faults, const Scenario& step);
+void set_checkpoint_times(Node& faults, const Scenario& step);
 
 }  // namespace trainyard

@@ -79,7 +79,7 @@ class ClusterSizer {
     for (SizeIslands& islands : answer_.islands) islands.reason = island_reason(answer_, islands);
     if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network(cases);
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
-    tell_growth(answer_);
+    add_growth(answer_);
     return std::move(answer_);
   }
 
@@ -169,17 +169,18 @@ class ClusterSizer {
       const auto known_row = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
         return r.model == question_.model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
-      if (known_row != answer_.rows.end()) return NodesTried{known_row->good(), in_time(*known_row), known_row->time};
+      if (known_row != answer_.rows.end()) return NodesOutcome{known_row->good(), in_time(*known_row), known_row->time};
       const SizeRow row = this->row(size_case, {nodes, late_is_enough ? phases_.useful_days(size_case, nodes) : 0});
       add(row);
-      return NodesTried{row.good(), in_time(row), row.time};
+      return NodesOutcome{row.good(), in_time(row), row.time};
     };
     // Nodes that are owned already need no delivery, so they may be in time if a few more are late.
     const int owned_nodes = options_.purchase ? prices_.purchase.number_owned(size_case.node.name) / unit * unit : 0;
     if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(phases_.first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
-      answer_.fewest.push_back({question_.model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
+      answer_.fewest.push_back(
+          {{question_.model_of(size_case), size_case.node.name, fewest.in_time}, unit, fewest.late});
   }
 
   void add(const SizeRow& row) {

@@ -119,7 +119,7 @@ void SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow&
     if (row.batch != own_batch) keep_samples(*document.find("plan")->find("training"), own_batch, row.batch);
   }
   if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
-  if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node)) tell_checkpoint_times(*faults, step);
+  if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node)) set_checkpoint_times(*faults, step);
   take_answer(std::move(document), row);
 }
 

@@ -173,9 +173,8 @@ const JsonFields<BenchRow>& bench_fields() {
                  "lower and upper end of the interval that holds a measured time with a probability of 80 %")
           .when(&R::time_interval_us, "with fidelity modelled")
           .value("measured_us", "us", &R::measured_us, "measured time")
-          .when(compared, "with --compare")
           .value("error", "share", &R::error, "simulated over measured time, minus one")
-          .when(compared, "with --compare")
+          .when_since("measured_us", compared, "with --compare")
           .value("flow_us", "us", &R::flow_us, "time by the default transport")
           .when(&R::flow_us, "with --transport packets");
   return fields;

@@ -63,9 +63,9 @@ int count_of_leaves(const std::vector<int>& nodes, const std::vector<DeviceId>& 
   return static_cast<int>(distinct.size());
 }
 
-std::vector<LeafAnswer> leaf_answers(const DeviceGraph& graph, const std::vector<DeviceId>& leaves,
+std::vector<LeafSwitch> leaf_answers(const DeviceGraph& graph, const std::vector<DeviceId>& leaves,
                                      const std::vector<std::string>& job_of_node) {
-  std::vector<LeafAnswer> answers;
+  std::vector<LeafSwitch> answers;
   std::vector<DeviceId> seen_leaves;
   for (std::size_t node = 0; node < leaves.size(); ++node) {
     const auto found = std::ranges::find(seen_leaves, leaves[node]);
@@ -210,7 +210,7 @@ nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
                      {"use_by_job_share", use},
                      {"limits_job_share", limits}});
   }
-  for (const LeafAnswer& leaf : answer.leaves) {
+  for (const LeafSwitch& leaf : answer.leaves) {
     ordered_json names = ordered_json::array();
     for (const std::string& name : leaf.jobs) names.push_back(name.empty() ? ordered_json() : ordered_json(name));
     leaves.push_back({{"name", leaf.name}, {"jobs", names}});

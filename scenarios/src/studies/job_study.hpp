@@ -37,7 +37,7 @@ struct ContendedLink {
 };
 
 /// The nodes of a leaf switch, with their jobs.
-struct LeafAnswer {
+struct LeafSwitch {
   std::string name;
   std::vector<std::string> jobs;  ///< indexed by node: name of its job; "": it is free
 };
@@ -46,7 +46,7 @@ struct SharingAnswer {
   std::string name, cluster;
   std::vector<JobAnswer> jobs;
   std::vector<ContendedLink> links;  ///< the fullest first
-  std::vector<LeafAnswer> leaves;
+  std::vector<LeafSwitch> leaves;
   std::string currency;  ///< empty: there are no prices
   int ranks = 0, simulated_ranks = 0;
   std::string unfolded_reason;

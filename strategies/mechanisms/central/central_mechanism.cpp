@@ -70,7 +70,7 @@ class CentralRun : public MechanismRun {
   CentralPlan plan_;
   MakeProgram program_;
   PassTables tables_;
-  CentralWords words_;
+  CentralNames words_;
 };
 
 }  // namespace
@@ -131,7 +131,7 @@ StaticMemory worker_memory(const TrainingPlan& plan, const TrainingStates& state
   return static_memory(HeldElements{parameters, parameters, optimizer}, states.precision, states.optimizer, stack);
 }
 
-void CentralMechanism::settle(Fields& fields, const MechanismSetting& setting) {
+void CentralMechanism::read_setting(Fields& fields, const MechanismSetting& setting) {
   require_no_all_reduce(fields, setting, name_);
   if (const int node = setting.cluster.node_of_gpu(setting.mesh.ranks() - 1); node > 0)
     fields.refuse("mechanism", fmt::format("{} is one process that drives the GPUs of one node, but {} ranks are on {} "

@@ -13,14 +13,14 @@ namespace trainyard {
 void add_central_values(TrainingValues&, const CentralPlan&);
 
 /// Makes the program of an actor.
-using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralNames&);
 
 /// A mechanism in which one process drives the GPUs of one node, and one actor, the center, holds the parameters.
 class CentralMechanism : public Mechanism {
  public:
   explicit CentralMechanism(std::string name) : name_(std::move(name)) {}
 
-  void settle(Fields& data_parallel, const MechanismSetting&) override;
+  void read_setting(Fields& data_parallel, const MechanismSetting&) override;
   bool all_reduces() const override { return false; }
   bool ranks_alike() const override { return false; }
   std::string refuses_compression() const override {

@@ -41,7 +41,7 @@ enum class CentralCall : std::uint16_t {
 };
 
 /// Groups and names of the operations. Overlapping time is booked in the order of the groups.
-struct CentralWords {
+struct CentralNames {
   Names& names;
   GroupId compute = names.group(kComputeGroup, Role::work);
   GroupId optimizer = names.group("optimizer", Role::work);
@@ -70,7 +70,7 @@ struct CentralWords {
   NameId over = names.intern("step is over");
   NameId step_over = names.intern(kStepOver);
 
-  explicit CentralWords(Names& all) : names(all) {}
+  explicit CentralNames(Names& all) : names(all) {}
 };
 
 /// Names of the streams of these programs, for traces.
@@ -80,8 +80,8 @@ std::vector<std::string> central_streams(const CentralPlan&);
 // `CentralPlan::step`.
 
 /// A program for a center that is a GPU: it holds the model and sends copies (PyTorch's DataParallel).
-std::unique_ptr<Program> master_program(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+std::unique_ptr<Program> master_program(Actor, const CentralPlan&, const PassTables&, const CentralNames&);
 /// A program for a center that is a CPU and holds the parameters (TensorFlow's CentralStorageStrategy).
-std::unique_ptr<Program> storage_program(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+std::unique_ptr<Program> storage_program(Actor, const CentralPlan&, const PassTables&, const CentralNames&);
 
 }  // namespace trainyard

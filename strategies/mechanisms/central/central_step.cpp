@@ -38,11 +38,11 @@ std::vector<std::string> central_streams(const CentralPlan& plan) {
   return names;
 }
 
-CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
+CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralNames& words,
                          std::vector<Actor> peers)
     : CentralStep(plan, tables, words, peers, 2 + std::max(1, send_streams(peers.size())), false) {}
 
-CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
+CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralNames& words,
                          std::vector<Actor> peers, int streams, bool dynamic)
     : CoroutineProgram(std::move(peers), streams, dynamic),
       plan_(plan),

@@ -9,9 +9,9 @@ namespace trainyard {
 /// Base class of the programs of a center and of its replicas. It emits their messages, kernels and waits.
 class CentralStep : public CoroutineProgram {
  public:
-  CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers);
+  CentralStep(const CentralPlan&, const PassTables&, const CentralNames&, std::vector<Actor> peers);
   /// Makes a step whose programs have other streams than those of a center and its replicas.
-  CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers, int streams,
+  CentralStep(const CentralPlan&, const PassTables&, const CentralNames&, std::vector<Actor> peers, int streams,
               bool dynamic);
 
   static constexpr Stream compute = 0, receiving = 1, sending = 2;
@@ -25,7 +25,7 @@ class CentralStep : public CoroutineProgram {
   const CentralPlan& plan_;
   const TrainingPlan& step_;
   const PassTables& tables_;
-  const CentralWords& words_;
+  const CentralNames& words_;
   const StagePlan& stage_;
   Emitter out_;
 

@@ -12,7 +12,7 @@ namespace {
 
 class EmbeddingServer : public CoroutineProgram {
  public:
-  EmbeddingServer(const TrainingPlan& plan, const TrainingStates& states, const RemoteWords& words)
+  EmbeddingServer(const TrainingPlan& plan, const TrainingStates& states, const RemoteNames& words)
       : CoroutineProgram(consecutive_numbers(Actor{0}, plan.ranks()), kSends + send_streams(plan)),
         plan_(plan),
         states_(states),
@@ -38,7 +38,7 @@ class EmbeddingServer : public CoroutineProgram {
   static constexpr Stream kWork = 0, kReceives = 1, kSends = 2;
   const TrainingPlan& plan_;
   const TrainingStates& states_;
-  const RemoteWords& words_;
+  const RemoteNames& words_;
   Emitter out_;
 
   static int send_streams(const TrainingPlan& plan) { return std::min(plan.ranks(), kMaxStreams - int{kSends}); }
@@ -138,7 +138,7 @@ double looked_up_elements(const TrainingPlan& plan, const GradientBucket& bucket
 }
 
 std::unique_ptr<Program> embedding_server(const TrainingPlan& plan, const TrainingStates& states,
-                                          const RemoteWords& words) {
+                                          const RemoteNames& words) {
   return std::make_unique<EmbeddingServer>(plan, states, words);
 }
 

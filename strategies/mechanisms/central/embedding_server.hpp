@@ -15,12 +15,12 @@ constexpr Tag remote_tag(RemoteContent content, int step, std::size_t bucket) {
   return static_cast<Tag>(content) << 56 | static_cast<Tag>(step) << 16 | bucket;
 }
 
-struct RemoteWords {
+struct RemoteNames {
   GroupId lookups = 0, work = 0;
   NameId request = 0, rows = 0, push = 0, gather = 0, add = 0, update = 0, hold = 0, call = 0;
 
-  RemoteWords() = default;
-  explicit RemoteWords(Names& names)
+  RemoteNames() = default;
+  explicit RemoteNames(Names& names)
       : lookups(names.group("remote embedding", Role::point_to_point)),
         work(names.group("embedding server", Role::work)),
         request(names.intern("ask for rows")),
@@ -43,6 +43,6 @@ double looked_up_elements(const TrainingPlan&, const GradientBucket&);
 
 /// Program of the server, which serves all ranks in turn: first their look-ups, then their gradients. The arguments
 /// must outlive it.
-std::unique_ptr<Program> embedding_server(const TrainingPlan&, const TrainingStates&, const RemoteWords&);
+std::unique_ptr<Program> embedding_server(const TrainingPlan&, const TrainingStates&, const RemoteNames&);
 
 }  // namespace trainyard

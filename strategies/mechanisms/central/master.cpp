@@ -43,7 +43,7 @@ class ReplicaPasses : public CentralStep {
 
 class MasterCopy : public ReplicaPasses {
  public:
-  MasterCopy(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+  MasterCopy(const CentralPlan& plan, const PassTables& tables, const CentralNames& words)
       : ReplicaPasses(plan, tables, words, {plan.center}) {}
 
  protected:
@@ -77,7 +77,7 @@ class MasterCopy : public ReplicaPasses {
 
 class Master : public ReplicaPasses {
  public:
-  Master(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+  Master(const CentralPlan& plan, const PassTables& tables, const CentralNames& words)
       : ReplicaPasses(plan, tables, words, consecutive_numbers(Actor{1}, plan.replicas - 1)) {}
 
  protected:
@@ -174,7 +174,7 @@ const RegisterMechanism register_master{
 }  // namespace
 
 std::unique_ptr<Program> master_program(Actor actor, const CentralPlan& plan, const PassTables& tables,
-                                        const CentralWords& words) {
+                                        const CentralNames& words) {
   if (actor == plan.center) return std::make_unique<Master>(plan, tables, words);
   return std::make_unique<MasterCopy>(plan, tables, words);
 }

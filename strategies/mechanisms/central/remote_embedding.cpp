@@ -47,7 +47,7 @@ void split_off_embedding(TrainingPlan& plan) {
 
 class RankLookups : public RankUpdates {
  public:
-  RankLookups(const StepParts& parts, const RemoteWords& words) : RankUpdates(parts), words_(words) {}
+  RankLookups(const StepParts& parts, const RemoteNames& words) : RankUpdates(parts), words_(words) {}
 
   Ops before_step(int step) override { co_yield look_up(step); }
   Ops after_backward(int step) override {
@@ -60,7 +60,7 @@ class RankLookups : public RankUpdates {
   }
 
  private:
-  const RemoteWords& words_;
+  const RemoteNames& words_;
 
   Stream sending() const { return static_cast<Stream>(parts_.step.streams.updates()); }
   Stream receiving() const { return static_cast<Stream>(sending() + 1); }
@@ -115,7 +115,7 @@ class RankLookups : public RankUpdates {
 
 class RemoteEmbeddingPolicy : public UpdatePolicy {
  public:
-  RemoteEmbeddingPolicy(int server, const RemoteWords& words) : server_(server), words_(words) {}
+  RemoteEmbeddingPolicy(int server, const RemoteNames& words) : server_(server), words_(words) {}
 
   bool sums(const GradientBucket& bucket) const override { return !is_remote(bucket); }
   std::vector<int> peers(int) const override { return {server_}; }
@@ -127,7 +127,7 @@ class RemoteEmbeddingPolicy : public UpdatePolicy {
 
  private:
   int server_;
-  RemoteWords words_;
+  RemoteNames words_;
 };
 
 class RemoteEmbeddingRun : public MechanismRun {
@@ -159,12 +159,12 @@ class RemoteEmbeddingRun : public MechanismRun {
   }
 
  private:
-  RemoteWords words_;
+  RemoteNames words_;
   TrainingPlan plan_;
   const TrainingStates& states_;
   TrainingPrograms programs_;
 
-  static TrainingPlan with_words(TrainingPlan plan, const RemoteWords& words) {
+  static TrainingPlan with_words(TrainingPlan plan, const RemoteNames& words) {
     plan.updates = std::make_shared<RemoteEmbeddingPolicy>(plan.ranks(), words);
     return plan;
   }
@@ -174,8 +174,8 @@ class RemoteEmbedding : public WholeReplicas {
  public:
   RemoteEmbedding(int node, Place place) : WholeReplicas("mechanism"), node_(node), place_(std::move(place)) {}
 
-  void settle(Fields& fields, const MechanismSetting& setting) override {
-    WholeReplicas::settle(fields, setting);
+  void read_setting(Fields& fields, const MechanismSetting& setting) override {
+    WholeReplicas::read_setting(fields, setting);
     if (node_ >= setting.cluster.nodes)
       fields.refuse("embedding_node", fmt::format("{}, but nodes are 0 to {}", node_, setting.cluster.nodes - 1));
   }
@@ -198,7 +198,7 @@ class RemoteEmbedding : public WholeReplicas {
     const double all = plan.network->parameters(), dense = all - remote;
     stage.memory = static_memory(dense, states.precision, states.optimizer, states.software);
     stage.optimizer = optimizer_work(dense, states.precision, states.optimizer, states.software);
-    plan.updates = std::make_shared<RemoteEmbeddingPolicy>(plan.ranks(), RemoteWords());
+    plan.updates = std::make_shared<RemoteEmbeddingPolicy>(plan.ranks(), RemoteNames());
   }
   /// Adds the operations of the messages between each rank and the server, and of the server's work.
   double operations(const TrainingPlan& plan) const override {

@@ -13,7 +13,7 @@ using Buffer = TrainingBuffer::Kind;
 
 class StorageWorker : public WorkerStep {
  public:
-  StorageWorker(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+  StorageWorker(const CentralPlan& plan, const PassTables& tables, const CentralNames& words)
       : WorkerStep(plan, tables, words, {plan.center}), ready_(plan.step.network->layers.size()) {}
 
  protected:
@@ -54,7 +54,7 @@ class StorageWorker : public WorkerStep {
 
 class StorageServer : public CentralStep {
  public:
-  StorageServer(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
+  StorageServer(const CentralPlan& plan, const PassTables& tables, const CentralNames& words)
       : CentralStep(plan, tables, words, consecutive_numbers(Actor{0}, plan.replicas)) {}
 
  protected:
@@ -110,7 +110,7 @@ const RegisterMechanism register_central_storage{
 }  // namespace
 
 std::unique_ptr<Program> storage_program(Actor actor, const CentralPlan& plan, const PassTables& tables,
-                                         const CentralWords& words) {
+                                         const CentralNames& words) {
   if (actor == plan.center) return std::make_unique<StorageServer>(plan, tables, words);
   if (actor < plan.replicas) return std::make_unique<StorageWorker>(plan, tables, words);
   return std::make_unique<ListProgram>(std::vector<Op>{});  // takes no part

@@ -98,7 +98,7 @@ class DelayedUpdates : public WholeReplicas {
     const int turns = delay_ + 1;
     return {turns, "delayed updates repeat every delay + 1 steps", 4 * turns, 4.0 * turns};
   }
-  void book(MechanismFigures& figures, const TrainingPlan& plan, int steps) const override {
+  void add_figures(MechanismFigures& figures, const TrainingPlan& plan, int steps) const override {
     figures.replicas["delay"] = std::int64_t{delay_};
     figures.staleness[static_cast<std::uint32_t>(delay_)] =
         static_cast<std::uint64_t>(plan.ranks()) * static_cast<std::uint64_t>(steps);

@@ -155,7 +155,7 @@ class Diloco : public Mechanism {
  public:
   explicit Diloco(const OuterChoice& outer) : outer_(outer) {}
 
-  void settle(Fields& data_parallel, const MechanismSetting& setting) override {
+  void read_setting(Fields& data_parallel, const MechanismSetting& setting) override {
     const Mesh& mesh = setting.mesh;
     if (outer_.inner_steps % outer_.fragments != 0)
       data_parallel.refuse("fragments",
@@ -202,7 +202,7 @@ class Diloco : public Mechanism {
     return {outer_.inner_steps, "plan.data_parallel.inner_steps: workers exchange once in so many steps",
             outer_.inner_steps};
   }
-  void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
+  void add_figures(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas["inner_steps"] = std::int64_t{outer_.inner_steps};
     figures.replicas["workers"] = std::int64_t{workers_};
   }

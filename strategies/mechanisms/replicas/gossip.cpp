@@ -191,8 +191,8 @@ class GossipSgd : public WholeReplicas {
  public:
   GossipSgd() : WholeReplicas("gossip") {}
 
-  void settle(Fields& fields, const MechanismSetting& setting) override {
-    WholeReplicas::settle(fields, setting);
+  void read_setting(Fields& fields, const MechanismSetting& setting) override {
+    WholeReplicas::read_setting(fields, setting);
     if (fields.has("all_reduce")) fields.refuse("all_reduce", "there is no all-reduce with gossip; leave it out");
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
@@ -212,12 +212,12 @@ class GossipSgd : public WholeReplicas {
     return plan.ranks() * (2.0 * graph_->most_neighbours() + 6);
   }
 
-  void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
+  void add_figures(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas["gossip"] = graph_->name();
     figures.replicas["neighbours"] = std::int64_t{graph_->most_neighbours()};
     figures.replicas["spectral_gap"] = std::optional<double>{};
   }
-  void book_slow(MechanismFigures& figures) const override {
+  void add_slow_figures(MechanismFigures& figures) const override {
     if (graph_->is_random()) return;
     if (const double gap = spectral_gap(*graph_); gap > 0) figures.replicas["spectral_gap"] = std::optional{gap};
   }

@@ -77,7 +77,7 @@ class LocalSgd : public WholeReplicas {
   StepRhythm rhythm() const override {
     return {steps_, "plan.data_parallel.local_steps: parameters are averaged once in so many steps", steps_};
   }
-  void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
+  void add_figures(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas["local_steps"] = std::int64_t{steps_};
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {

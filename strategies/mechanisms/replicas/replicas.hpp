@@ -10,7 +10,7 @@ class WholeReplicas : public Mechanism {
  public:
   /// `key`: the key of plan.data_parallel that chooses the mechanism; errors name it.
   explicit WholeReplicas(const char* key) : key_(key) {}
-  void settle(Fields& data_parallel, const MechanismSetting& setting) override {
+  void read_setting(Fields& data_parallel, const MechanismSetting& setting) override {
     if (setting.splits_model)
       data_parallel.refuse(key_,
                            "each replica must hold the whole model: no tensor, pipeline, context or expert "

@@ -25,7 +25,7 @@ struct LocalPlace {
 
 class LocalWorker : public ServerWorker {
  public:
-  LocalWorker(LocalPlace place, const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
+  LocalWorker(LocalPlace place, const ServerPlan& plan, const PassTables& tables, const CentralNames& words)
       : ServerWorker(plan, tables, words, slots_of(place, plan), kLocalStreams),
         workers_(plan.local.groups[place.group].workers),
         place_{place.index, static_cast<int>(workers_.size()), &plan.local.settings},
@@ -130,7 +130,7 @@ std::vector<Actor> peers_of_aggregator(const ServerPlan& plan, const LocalGroup&
 
 class Aggregator : public CentralStep {
  public:
-  Aggregator(const LocalGroup& group, const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
+  Aggregator(const LocalGroup& group, const ServerPlan& plan, const PassTables& tables, const CentralNames& words)
       : CentralStep(plan.base, tables, words, peers_of_aggregator(plan, group), aggregator_streams_of(plan), false),
         servers_(plan),
         stream_pairs_(std::min(plan.servers, kAggregatorStreamPairs)) {}
@@ -217,14 +217,14 @@ class Aggregator : public CentralStep {
 }  // namespace
 
 std::unique_ptr<Program> local_worker(Actor actor, const ServerPlan& plan, const PassTables& tables,
-                                      const CentralWords& words) {
+                                      const CentralNames& words) {
   return std::make_unique<LocalWorker>(LocalPlace(plan, actor), plan, tables, words);
 }
 
 int aggregator_streams_of(const ServerPlan& plan) { return 3 + 2 * std::min(plan.servers, kAggregatorStreamPairs); }
 
 std::unique_ptr<Program> aggregator(Actor actor, const ServerPlan& plan, const PassTables& tables,
-                                    const CentralWords& words) {
+                                    const CentralNames& words) {
   const auto group = static_cast<std::size_t>(actor - plan.first_client());
   return std::make_unique<Aggregator>(plan.local.groups[group], plan, tables, words);
 }

@@ -27,7 +27,7 @@ int receive_streams_of(const ServerPlan& plan) { return std::min(plan.clients(),
 
 class ParameterServer : public CentralStep {
  public:
-  ParameterServer(int number, const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
+  ParameterServer(int number, const ServerPlan& plan, const PassTables& tables, const CentralNames& words,
                   ServerBoard& board)
       : CentralStep(plan.base, tables, words, peers_of_server(plan), server_streams_of(plan), true),
         servers_(plan),
@@ -258,7 +258,7 @@ int server_streams_of(const ServerPlan& plan) {
 }
 
 std::unique_ptr<Program> parameter_server(Actor actor, const ServerPlan& plan, const PassTables& tables,
-                                          const CentralWords& words, ServerBoard& board) {
+                                          const CentralNames& words, ServerBoard& board) {
   return std::make_unique<ParameterServer>(actor - plan.workers(), plan, tables, words, board);
 }
 

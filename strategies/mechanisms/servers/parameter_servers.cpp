@@ -87,7 +87,7 @@ class ServerRun : public MechanismRun {
   }
 
   /// Books the waiting times of a step as the mean of all workers, and the figures of keys and pushes.
-  void book(MechanismFigures& figures, const StepWindow& window) const override {
+  void add_figures(MechanismFigures& figures, const StepWindow& window) const override {
     FiguresByKey& f = figures.servers;
     f["workers"] = std::int64_t{plan_.workers()};
     f["servers"] = std::int64_t{plan_.servers};
@@ -142,7 +142,7 @@ class ServerRun : public MechanismRun {
   };
   ServerPlan plan_;
   PassTables tables_;
-  CentralWords words_;
+  CentralNames words_;
   ServerBoard board_;
   std::vector<Pushes> pushes_;  // indexed by step
   std::optional<ServerValues> values_;
@@ -182,7 +182,7 @@ class ParameterServers : public Mechanism {
   explicit ParameterServers(ServerChoice choice) : choice_(std::move(choice)) {}
 
   std::optional<int> workers() const override { return choice_.workers; }
-  void settle(Fields& fields, const MechanismSetting& setting) override {
+  void read_setting(Fields& fields, const MechanismSetting& setting) override {
     require_no_all_reduce(fields, setting, kName);
     check_servers(choice_, fields, setting.mesh.ranks(), setting.cluster);
   }
@@ -360,7 +360,7 @@ const RegisterMechanism register_parameter_servers{
      "",
      &MechanismFigures::servers}};
 
-std::unique_ptr<Program> chief(const ServerPlan& plan, const CentralWords& words) {
+std::unique_ptr<Program> chief(const ServerPlan& plan, const CentralNames& words) {
   std::vector<Op> ops;
   std::vector<Actor> servers;
   for (int server = 0; server < plan.servers; ++server) {
@@ -382,7 +382,7 @@ std::vector<std::string> server_streams(const ServerPlan& plan) {
 }
 
 std::unique_ptr<Program> server_program(Actor actor, const ServerPlan& plan, const PassTables& tables,
-                                        const CentralWords& words, ServerBoard& board) {
+                                        const CentralNames& words, ServerBoard& board) {
   if (actor < plan.workers())
     return plan.local.is_used() ? local_worker(actor, plan, tables, words)
                                 : parameter_worker(actor, plan, tables, words);
@@ -390,7 +390,7 @@ std::unique_ptr<Program> server_program(Actor actor, const ServerPlan& plan, con
   return plan.local.is_used() ? aggregator(actor, plan, tables, words) : chief(plan, words);
 }
 
-Programs server_programs(const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
+Programs server_programs(const ServerPlan& plan, const PassTables& tables, const CentralNames& words,
                          ServerBoard& board) {
   Programs programs;
   for (Actor actor = 0; actor < plan.actors(); ++actor)

@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-ServerCopies::ServerCopies(int server, const ServerPlan& plan, const CentralWords& words, ServerBoard& board,
+ServerCopies::ServerCopies(int server, const ServerPlan& plan, const CentralNames& words, ServerBoard& board,
                            Hooks hooks)
     : server_(server),
       plan_(plan),

@@ -19,7 +19,7 @@ class ServerCopies {
     Stream first_stream = 0;                      ///< the first of the streams for replication
     std::uint16_t first_slot = 0;                 ///< peer slot of server 0
   };
-  ServerCopies(int server, const ServerPlan&, const CentralWords&, ServerBoard&, Hooks);
+  ServerCopies(int server, const ServerPlan&, const CentralNames&, ServerBoard&, Hooks);
 
   /// Number of streams that a server uses for replication.
   static int streams(const ServerPlan& plan) {
@@ -50,7 +50,7 @@ class ServerCopies {
   };
   int server_;
   const ServerPlan& plan_;
-  const CentralWords& words_;
+  const CentralNames& words_;
   ServerBoard& board_;
   Hooks hooks_;
   std::vector<std::uint16_t> arrival_on_;                         // receive buffer by stream, from `first_stream`

@@ -170,8 +170,8 @@ struct ServerPush {
 std::vector<std::string> server_streams(const ServerPlan&);
 
 /// Program of all steps of one actor. The arguments must outlive it; all actors of a run share one board.
-std::unique_ptr<Program> server_program(Actor, const ServerPlan&, const PassTables&, const CentralWords&, ServerBoard&);
+std::unique_ptr<Program> server_program(Actor, const ServerPlan&, const PassTables&, const CentralNames&, ServerBoard&);
 /// The programs of all actors.
-Programs server_programs(const ServerPlan&, const PassTables&, const CentralWords&, ServerBoard&);
+Programs server_programs(const ServerPlan&, const PassTables&, const CentralNames&, ServerBoard&);
 
 }  // namespace trainyard

@@ -30,12 +30,12 @@ constexpr Tag kCopyTag = Tag{4} << 60, kConfirmTag = Tag{5} << 60;  ///< message
 enum class LocalTag : std::uint8_t { reduce = 6, up, down, broadcast };
 constexpr Tag local_tag(LocalTag what, std::size_t key) { return static_cast<Tag>(what) << 60 | key; }
 
-std::unique_ptr<Program> parameter_worker(Actor, const ServerPlan&, const PassTables&, const CentralWords&);
+std::unique_ptr<Program> parameter_worker(Actor, const ServerPlan&, const PassTables&, const CentralNames&);
 /// A worker whose gradients are summed in its node.
-std::unique_ptr<Program> local_worker(Actor, const ServerPlan&, const PassTables&, const CentralWords&);
+std::unique_ptr<Program> local_worker(Actor, const ServerPlan&, const PassTables&, const CentralNames&);
 /// The aggregator of such workers.
-std::unique_ptr<Program> aggregator(Actor, const ServerPlan&, const PassTables&, const CentralWords&);
-std::unique_ptr<Program> parameter_server(Actor, const ServerPlan&, const PassTables&, const CentralWords&,
+std::unique_ptr<Program> aggregator(Actor, const ServerPlan&, const PassTables&, const CentralNames&);
+std::unique_ptr<Program> parameter_server(Actor, const ServerPlan&, const PassTables&, const CentralNames&,
                                           ServerBoard&);
 
 }  // namespace trainyard

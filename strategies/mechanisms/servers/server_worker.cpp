@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-ServerWorker::ServerWorker(const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
+ServerWorker::ServerWorker(const ServerPlan& plan, const PassTables& tables, const CentralNames& words,
                            std::vector<Actor> peers, int streams)
     : WorkerStep(plan.base, tables, words, std::move(peers), streams, false),
       servers_(plan),
@@ -85,7 +85,7 @@ namespace {
 
 class ParameterWorker : public ServerWorker {
  public:
-  ParameterWorker(const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
+  ParameterWorker(const ServerPlan& plan, const PassTables& tables, const CentralNames& words)
       : ServerWorker(plan, tables, words, consecutive_numbers(plan.workers(), plan.servers), worker_streams_of(plan)),
         stream_pairs_(std::min(plan.servers, kWorkerStreamPairs)) {}
   /// With backup workers the run ends when the steps are done, even if some workers are late.
@@ -139,7 +139,7 @@ class ParameterWorker : public ServerWorker {
 int worker_streams_of(const ServerPlan& plan) { return 1 + 2 * std::min(plan.servers, kWorkerStreamPairs); }
 
 std::unique_ptr<Program> parameter_worker(Actor, const ServerPlan& plan, const PassTables& tables,
-                                          const CentralWords& words) {
+                                          const CentralNames& words) {
   return std::make_unique<ParameterWorker>(plan, tables, words);
 }
 

@@ -9,7 +9,7 @@ namespace trainyard {
 /// weights.
 class ServerWorker : public WorkerStep {
  public:
-  ServerWorker(const ServerPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers, int streams);
+  ServerWorker(const ServerPlan&, const PassTables&, const CentralNames&, std::vector<Actor> peers, int streams);
 
  protected:
   const ServerPlan& servers_;

@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-StageTimes::StageTimes(const ServerPlan& plan, const CentralWords& words)
+StageTimes::StageTimes(const ServerPlan& plan, const CentralNames& words)
     : plan_(plan), group_of_(static_cast<std::size_t>(plan.workers())) {
   const bool cpu = plan.local.on_cpu;
   stages_.push_back({words.local_reduce, "reduce in the node"});

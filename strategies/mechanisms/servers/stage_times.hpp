@@ -14,7 +14,7 @@ namespace trainyard {
 /// bytes (answers after the last step) do not count.
 class StageTimes : public Observer {
  public:
-  StageTimes(const ServerPlan&, const CentralWords&);
+  StageTimes(const ServerPlan&, const CentralNames&);
   Interest interest() const override { return {.operations = false}; }
   void transferred(const TransferRun&) override;
 

@@ -90,7 +90,7 @@ int label_of(const fs::path& file, std::size_t line, double value, int classes) 
   return static_cast<int>(value);
 }
 
-void make_labels_noisy(LabelledSamples& s, const MadeData& data, Draws& draws) {
+void make_labels_noisy(LabelledSamples& s, const GeneratedData& data, Draws& draws) {
   for (Eigen::Index i = 0; i < s.count(); ++i)
     if (draws.uniform() < data.label_noise) s.labels[i] = draws.integer_below(s.classes);
 }
@@ -165,7 +165,7 @@ void standardize(LabelledSamples& s, const Eigen::VectorXd& mean, const Eigen::V
     if (deviation[f] > 0) s.inputs.row(f) /= deviation[f];
 }
 
-LabelledSamples clusters(const MadeData& data) {
+LabelledSamples clusters(const GeneratedData& data) {
   Draws draws(hash_numbers({data.seed, 1}));
   LabelledSamples s{Eigen::MatrixXd(data.features, data.samples), Eigen::VectorXi(data.samples), data.classes};
   const Eigen::MatrixXd centers =
@@ -179,7 +179,7 @@ LabelledSamples clusters(const MadeData& data) {
   return s;
 }
 
-LabelledSamples patterns(const MadeData& data, int side) {
+LabelledSamples patterns(const GeneratedData& data, int side) {
   Draws draws(hash_numbers({data.seed, 2}));
   LabelledSamples s{Eigen::MatrixXd(side * side, data.samples), Eigen::VectorXi(data.samples), data.classes};
   // The pattern of a class is the sum of a few waves, which is smooth.

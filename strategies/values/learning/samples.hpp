@@ -17,9 +17,9 @@ struct LabelledSamples {
 };
 
 /// Makes samples that are near one of the random points of their class.
-LabelledSamples clusters(const MadeData&);
+LabelledSamples clusters(const GeneratedData&);
 /// Makes images of `side` × `side` pixels, row by row: the pattern of the class, shifted by some pixels, with noise.
-LabelledSamples patterns(const MadeData&, int side);
+LabelledSamples patterns(const GeneratedData&, int side);
 
 /// Makes sentences of `length` words, one in each column, with an automaton that is drawn from the seed. In each state
 /// it writes one of two words and goes to the state that belongs to this word.

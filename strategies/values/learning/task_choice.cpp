@@ -35,7 +35,7 @@ void read_files(Fields& data, TaskChoice& choice) {
 }
 
 void read_made(Fields& data, TaskChoice& choice, bool images) {
-  MadeData& made = choice.data;
+  GeneratedData& made = choice.data;
   made.classes = data.integer_within<int>({"classes", "Number of classes of generated data, for example 10."}, 2,
                                           kMostClasses, made.classes);
   made.samples = data.integer_within<std::int64_t>(

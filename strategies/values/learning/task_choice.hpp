@@ -11,7 +11,7 @@ namespace trainyard {
 class LearningTask;
 
 /// Properties of data that are made from a seed.
-struct MadeData {
+struct GeneratedData {
   int classes = 10, features = 20;
   std::int64_t samples = 4096;
   double noise = 0.5;      ///< standard deviation around the point or pattern of a sample, whose values are of order 1
@@ -46,7 +46,7 @@ struct TaskChoice {
   std::string name;         ///< name in the registry; empty: none
   std::uint64_t seed = 1;   ///< seed of the initial values
   std::vector<int> layers;  ///< widths of hidden layers, or channels of convolutions
-  MadeData data;
+  GeneratedData data;
   double validation = 0.2;  ///< share of the samples that are used for validation only
   // Paths of the user's files.
   std::string csv, label;  ///< label: name or number of the column of labels

@@ -86,7 +86,7 @@ std::vector<LaunchedSweep> launched_sweeps(const std::vector<MeasuredSystem>& sy
   std::vector<LaunchedSweep> sweeps;
   for (const MeasuredSystem& system : systems) {
     if (!system.healthy() || system.nodes() > 1 || system.launch == NcclLaunch::ahead) continue;
-    if (speaks_rccl(system.cluster->node.gpu.architecture) != rccl) continue;
+    if (uses_rccl(system.cluster->node.gpu.architecture) != rccl) continue;
     std::map<NcclOperation, LaunchedSweep> by_operation;
     for (const CollectiveRow& row : system.rows) {
       if (row.size > kMostLaunched) continue;

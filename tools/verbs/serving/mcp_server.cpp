@@ -136,7 +136,7 @@ void McpServer::take_call(const ServedJson& id, const ServedJson& params) {
   if (!arguments.is_object()) return refuse(id, kInvalidParams, "arguments: an object expected");
   const ServedJson token = meta.is_object() ? meta.value("progressToken", ServedJson()) : ServedJson();
   waiting_.push_back({id, token, [verb = name.get<std::string>(), arguments] {
-                        const ShapesOfAnswer shapes;
+                        const ShapeScope shapes;
                         return shorten_path(served_answer(verb, arguments));
                       }});
 }

@@ -103,7 +103,7 @@ std::vector<PointSet> system_sets(std::vector<CollectiveError>& errors) {
     PointSet& system = set_called(sets, fmt::format("of {}, {}", table.text(source), gpu_name));
     system.part = true;
     system.points.push_back(point);
-    const bool rccl = speaks_rccl(table_gpu(gpu_name).architecture);
+    const bool rccl = uses_rccl(table_gpu(gpu_name).architecture);
     errors.push_back({rccl ? kLinkedGpus : kFittedGpus, system.name, call.size, log_error(point)});
   }
   std::rotate(sets.begin() + 1, sets.begin() + 2, sets.end());  // systems follow their sum; "between nodes" is last

@@ -16,8 +16,6 @@
 namespace trainyard {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 // The aim: 80 % intervals hold 75 to 85 % of the rows of a class, by rows and by families. A class with fewer rows than
 // kFewestJudged says too little.
 constexpr double kLeastCovered = 0.75, kMostCovered = 0.85, kMostHalfWidth = 0.25;
@@ -64,70 +62,71 @@ struct CoveredVerdicts {
   }
 };
 
-OrderedJson json_of(const MemoryVerdicts& v) {
-  return {{"runs", v.runs}, {"fits", v.yes}, {"at_risk", v.at_risk}, {"does_not_fit", v.no}};
+JsonFields<MemoryVerdicts> verdict_fields() {
+  using M = MemoryVerdicts;
+  return JsonFields<M>()
+      .value("runs", "", &M::runs, "all of them")
+      .value("fits", "", &M::yes, "those that are said to fit")
+      .value("at_risk", "", &M::at_risk, "those that are said to be at risk")
+      .value("does_not_fit", "", &M::no, "those that are said not to fit");
 }
 
-OrderedJson json_of(const ClassCoverage& c) {
-  return {{"class", c.name},
-          {"steps", c.steps},
-          {"families", c.families},
-          {"probabilities", kCoverageProbabilities},
-          {"inside_by_steps", c.by_steps},
-          {"inside_by_families", c.by_families},
-          {"median_half_width", c.half_width},
-          {"aim_of_half_width", c.most_half_width},
-          {"mean_error", c.error},
-          {"mean_expected_error", c.expected_error},
-          {"missed", missed_aim(c)}};
+JsonFields<ClassCoverage> class_fields() {
+  using C = ClassCoverage;
+  const auto probabilities = [](const C&) { return kCoverageProbabilities; };
+  return JsonFields<C>()
+      .value("class", "", &C::name, "name of the class")
+      .value("steps", "", &C::steps, "number of measured rows, at most 60 steps of a family")
+      .value("families", "", &C::families, "number of families of measured runs, or of systems")
+      .value("probabilities", "share", probabilities, "probabilities of the intervals")
+      .value("inside_by_steps", "share", &C::by_steps, "share of the rows inside each interval")
+      .value("inside_by_families", "share", &C::by_families, "mean over the families of each one's share")
+      .value("median_half_width", "share", &C::half_width, "median half width of the 80 % interval")
+      .value("aim_of_half_width", "share", &C::most_half_width, "largest half width that the validation aims for")
+      .value("mean_error", "share", &C::error, "mean of |measured / predicted - 1| over the rows")
+      .value("mean_expected_error", "share", &C::expected_error,
+             "mean over the steps of the error to expect; 0: not stated")
+      .value("missed", "", missed_aim, "what the class misses of the aim");
 }
 
-OrderedJson json_of(const CoveredStep& c) {
-  return {{"family", c.family},
-          {"row", c.step.row},
-          {"predicted_over_measured", std::exp(c.step.left_out)},
-          {"half_width", c.half_width},
-          {"expected_error", c.expected_error},
-          {"inside", c.inside}};
+JsonFields<CoveredStep> step_fields() {
+  using S = CoveredStep;
+  return JsonFields<S>()
+      .value("family", "", &S::family, "family of measured runs")
+      .value(
+          "row", "", [](const S& s) { return s.step.row; }, "name of the run")
+      .value(
+          "predicted_over_measured", "ratio", [](const S& s) { return std::exp(s.step.left_out); },
+          "predicted step time over the measured one")
+      .value("half_width", "share", &S::half_width, "half width of its 80 % interval")
+      .value("expected_error", "share", &S::expected_error,
+             "the error to expect, by the doubt that makes the intervals")
+      .value("inside", "true|false", &S::inside, "whether each interval holds the measured step");
 }
 
-std::vector<FieldRow> coverage_rows() {
-  return {
-      {"classes", "list", "coverage of the intervals by class of steps, collectives and memory", ""},
-      {"classes[].class", "text", "name of the class", ""},
-      {"classes[].steps", "number", "number of measured rows, at most 60 steps of a family", ""},
-      {"classes[].families", "number", "number of families of measured runs, or of systems", ""},
-      {"classes[].probabilities", "[share]", "probabilities of the intervals", ""},
-      {"classes[].inside_by_steps", "[share]", "share of the rows inside each interval", ""},
-      {"classes[].inside_by_families", "[share]", "mean over the families of each one's share", ""},
-      {"classes[].median_half_width", "share", "median half width of the 80 % interval", ""},
-      {"classes[].aim_of_half_width", "share", "largest half width that the validation aims for", ""},
-      {"classes[].mean_error", "share", "mean of |measured / predicted - 1| over the rows", ""},
-      {"classes[].mean_expected_error", "share", "mean over the steps of the error to expect; 0: not stated", ""},
-      {"classes[].missed", "text", "what the class misses of the aim", ""},
-      {"memory_verdicts", "object", "numbers of measured runs by the verdict on their memory", ""},
-      {"memory_verdicts.ran", "object", "runs that ran, at most 60 of a family", ""},
-      {"memory_verdicts.ran.runs", "number", "all of them", ""},
-      {"memory_verdicts.ran.fits", "number", "those that are said to fit", ""},
-      {"memory_verdicts.ran.at_risk", "number", "those that are said to be at risk", ""},
-      {"memory_verdicts.ran.does_not_fit", "number", "those that are said not to fit", ""},
-      {"memory_verdicts.out_of_memory", "object", "runs that ran out of memory", ""},
-      {"memory_verdicts.out_of_memory.runs", "number", "all of them", ""},
-      {"memory_verdicts.out_of_memory.fits", "number", "those that are said to fit", ""},
-      {"memory_verdicts.out_of_memory.at_risk", "number", "those that are said to be at risk", ""},
-      {"memory_verdicts.out_of_memory.does_not_fit", "number", "those that are said not to fit", ""},
-      {"points", "list", "the measured steps", "with --points"},
-      {"points[].family", "text", "family of measured runs", "with --points"},
-      {"points[].row", "text", "name of the run", "with --points"},
-      {"points[].predicted_over_measured", "ratio", "predicted step time over the measured one", "with --points"},
-      {"points[].half_width", "share", "half width of its 80 % interval", "with --points"},
-      {"points[].expected_error", "share", "the error to expect, by the doubt that makes the intervals",
-       "with --points"},
-      {"points[].inside", "[true|false]", "whether each interval holds the measured step", "with --points"},
-  };
+/// The answer as JSON has it.
+struct CoverageAnswer {
+  std::vector<ClassCoverage> classes;
+  CoveredVerdicts verdicts;
+  std::vector<CoveredStep> points = {};
+};
+
+JsonFields<CoverageAnswer> coverage_fields() {
+  using A = CoverageAnswer;
+  using V = CoveredVerdicts;
+  return JsonFields<A>()
+      .list("classes", &A::classes, class_fields(),
+            "coverage of the intervals by class of steps, collectives and memory")
+      .object("memory_verdicts", &A::verdicts,
+              JsonFields<V>()
+                  .object("ran", &V::ran, verdict_fields(), "runs that ran, at most 60 of a family")
+                  .object("out_of_memory", &V::out_of_memory, verdict_fields(), "runs that ran out of memory"),
+              "numbers of measured runs by the verdict on their memory")
+      .list("points", &A::points, step_fields(), "the measured steps")
+      .when(&A::points, "with --points");
 }
 const RegisterJsonReference coverage_reference{"validate coverage", "how many measured steps the intervals hold",
-                                               coverage_rows};
+                                               coverage_fields};
 
 }  // namespace
 
@@ -143,15 +142,11 @@ int validate_coverage(const ValidationRequest& request) {
   judged.push_back(classes.emplace_back(coverage_of("memory", kMostHalfWidth, cover_each_memory(memories))));
   TextTable table{"class",    ">rows",       ">families", ">in 50 %",  ">in 80 %",
                   ">in 95 %", ">half width", ">error",    ">expected", "misses"};
-  OrderedJson sets = OrderedJson::array(), points = OrderedJson::array();
   for (const ClassCoverage& c : classes) {
     table.rows.push_back({c.name, fmt::format("{}", c.steps), fmt::format("{}", c.families), shares_of(c, 0),
                           shares_of(c, 1), shares_of(c, 2), fmt::format("±{}", percent(c.half_width)), percent(c.error),
                           c.expected_error > 0 ? percent(c.expected_error) : "", missed_aim(c)});
-    sets.push_back(json_of(c));
   }
-  if (request.points)
-    for (const CoveredStep& c : all) points.push_back(json_of(c));
   const bool holds = verdicts.hold() && std::ranges::all_of(judged, [](const ClassCoverage& c) {
                        return is_within_aim(c.by_steps[kLikelyOne]) && is_within_aim(c.by_families[kLikelyOne]);
                      });
@@ -171,10 +166,7 @@ int validate_coverage(const ValidationRequest& request) {
       kMostOfFamily, table.text(), kFewestJudged, kLeastCovered * 100, kMostCovered * 100, out_of_memory.runs,
       out_of_memory.yes, out_of_memory.at_risk, out_of_memory.no, ran.runs, ran.yes, ran.at_risk, ran.no);
   if (!request.csv.empty()) write_atomically(request.csv, DoubtModel::fit(steps).csv());
-  OrderedJson json{{"classes", sets},
-                   {"memory_verdicts", {{"ran", json_of(ran)}, {"out_of_memory", json_of(out_of_memory)}}}};
-  if (request.points) json["points"] = points;
-  report(request, text, json);
+  report(request, text, coverage_fields().json({classes, verdicts, request.points ? all : std::vector<CoveredStep>()}));
   return holds ? kGood : kFailsLimit;
 }
 

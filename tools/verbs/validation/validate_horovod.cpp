@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "models/reading/catalog.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/src/pictures/chart.hpp"
@@ -11,8 +14,15 @@ namespace {
 
 using StudyRow = HorovodStudy::Row;
 
-// Numbers of the families of scenarios/measured/horovod, of which the first three are readings of the study.
-constexpr std::size_t kOneNode = 3, kBothRanks = 4;
+/// The readings of the study on two nodes, (a) to (c), by their families in scenarios/measured/horovod.
+constexpr std::array<const char*, 3> kReadings{"documented", "fitted", "predicted-compute"};
+
+const FamilyPrediction& family_of(const std::vector<FamilyPrediction>& families, const std::string& name) {
+  return *std::ranges::find(families, name, &FamilyPrediction::name);
+}
+const FamilyPrediction& one_node(const std::vector<FamilyPrediction>& families) {
+  return family_of(families, "predicted-compute one node");
+}
 
 std::string crossing_in_words(std::optional<double> batch) {
   return batch ? fmt::format("batch {:.0f}", *batch) : "never, or more than once";
@@ -74,9 +84,10 @@ std::string study_picture(const HorovodStudy& study, const std::vector<FamilyPre
   add("measured, one node", study.column(&StudyRow::single), true);
   add("measured, two nodes, rank 0", study.column(&StudyRow::multi_0), true);
   add("measured, two nodes, rank 1", study.column(&StudyRow::multi_1), true);
-  for (std::size_t f = 0; f <= kOneNode; ++f)
-    add(f < kOneNode ? fmt::format("({:c}) two nodes, {}", 'a' + f, families[f].name) : "(c) one node",
-        training_times(families[f]), false);
+  for (std::size_t r = 0; r < kReadings.size(); ++r)
+    add(fmt::format("({:c}) two nodes, {}", 'a' + r, kReadings[r]), training_times(family_of(families, kReadings[r])),
+        false);
+  add("(c) one node", training_times(one_node(families)), false);
   return charts_svg({.title = "The Horovod study: seconds of the whole training by batch of a worker",
                      .note = "squares: measured; lines: predicted; both axes logarithmic",
                      .width = 720,
@@ -137,10 +148,12 @@ std::string ranks_in_words(const HorovodStudy& study, const FamilyPrediction& bo
 std::vector<JudgedSet> judged_readings(const HorovodStudy& study, const std::vector<FamilyPrediction>& families,
                                        const std::optional<Crossover>& measured) {
   std::vector<JudgedSet> readings;
-  for (const std::size_t r : {0, 1, 2}) {
-    const FamilyPrediction& family = families[r];
-    const auto crossing = crossover(
-        study, r == 2 ? training_times(families[kOneNode]) : study.column(&StudyRow::single), training_times(family));
+  for (const std::string reading : kReadings) {
+    const FamilyPrediction& family = family_of(families, reading);
+    const bool predicts_one_node = reading == "predicted-compute";
+    const auto crossing =
+        crossover(study, predicts_one_node ? training_times(one_node(families)) : study.column(&StudyRow::single),
+                  training_times(family));
     JudgedSet& set = readings.emplace_back(judge_set(errors_of(family), family.figures[0].limits));
     set.says_limits = true;
     set.crossover_batch = batch_of(crossing);
@@ -158,21 +171,22 @@ int validate_horovod(const ValidationRequest& request) {
   const std::vector<FamilyPrediction> families = predict_horovod();
   const auto measured = crossover(study, study.column(&StudyRow::single), study.column(&StudyRow::multi_0));
   std::vector<JudgedSet> sets = judged_readings(study, families, measured);
-  const std::vector<double> documented = training_times(families[0]);
+  const FamilyPrediction& both_ranks = family_of(families, "both ranks");
+  const std::vector<double> documented = training_times(family_of(families, "documented"));
   std::vector<double> twice = documented;
   for (double& t : twice) t *= study.workers;
   const ErrorSet left_out =
       horovod_errors(study, "horovod fitted leave-one-out", leave_one_out(study, documented), &StudyRow::multi_0);
   const ErrorSet rank_1 =
-      horovod_errors(study, "horovod fitted rank 1", training_times(families[1]), &StudyRow::multi_1);
-  const ErrorSet single = errors_of(families[kOneNode]);
-  const std::vector<JudgedSet> ranks = judged_ranks(families[kBothRanks]);
+      horovod_errors(study, "horovod fitted rank 1", training_times(family_of(families, "fitted")), &StudyRow::multi_1);
+  const ErrorSet single = errors_of(one_node(families));
+  const std::vector<JudgedSet> ranks = judged_ranks(both_ranks);
   const ErrorSet literal = horovod_errors(study, "horovod documented literal steps", twice, &StudyRow::multi_0);
   std::string text =
-      fmt::format("{}; predicted times of the whole training and their errors against rank 0\n", families[0].source);
+      fmt::format("{}; predicted times of the whole training and their errors against rank 0\n", both_ranks.source);
   text += batches_table(study, sets, single);
   for (std::size_t r = 0; r < sets.size(); ++r) {
-    text += errors_in_words(fmt::format("({:c}) {}", 'a' + r, families[r].note), sets[r].errors);
+    text += errors_in_words(fmt::format("({:c}) {}", 'a' + r, family_of(families, kReadings[r]).note), sets[r].errors);
     text += fmt::format("    two nodes faster from {}; {}\n", crossing_in_words(*sets[r].crossover_batch),
                         limit_in_words(sets[r]));
     if (r != 1) continue;
@@ -180,7 +194,7 @@ int validate_horovod(const ValidationRequest& request) {
     text += errors_in_words("    against rank 1", rank_1);
   }
   text += errors_in_words("    one node alone", single);
-  text += ranks_in_words(study, families[kBothRanks], ranks);
+  text += ranks_in_words(study, both_ranks, ranks);
   sets.insert(sets.end(), ranks.begin(), ranks.end());
   text += fmt::format("measured: two nodes faster from {}\n", crossing_in_words(batch_of(measured)));
   text += fmt::format(

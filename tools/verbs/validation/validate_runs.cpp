@@ -94,7 +94,7 @@ int validate_runs(const ValidationRequest& request) {
       "errors: predicted over measured, minus one; mean, median and worst without their signs\n"
       "rank: Spearman's correlation of predicted and measured values (1: the same order)\n";
   text +=
-      fmt::format("mean over {}, each once: {}\n", families == 1 ? "1 family" : fmt::format("{} families", families),
+      fmt::format("mean over {}: {}\n", families == 1 ? "1 family" : fmt::format("{} families, each once", families),
                   percent(families > 0 ? mean / families : 0));
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";

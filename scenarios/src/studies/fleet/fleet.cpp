@@ -89,10 +89,10 @@ class FleetStudy {
         a.hopeless = row.name;
     if (!question_.choose && !a.is_enough() && a.hopeless.empty()) {
       int enough = nodes, enough_spares = spares;
-      if (choose(enough, enough_spares, 0)) a.enough = FleetTry{enough, enough_spares, 0};
+      if (choose(enough, enough_spares, 0)) a.enough = FleetTrial{enough, enough_spares, 0};
       // More nodes are not always better, so that the next larger number may be another one.
       if (a.enough && a.enough->nodes < nodes && choose(enough, enough_spares, nodes))
-        a.enough_above = FleetTry{enough, enough_spares, 0};
+        a.enough_above = FleetTrial{enough, enough_spares, 0};
     }
     if (a.is_chosen && a.is_enough()) a.late_on_more_nodes = late_above(nodes, spares);
     a.tries = std::move(tries_);
@@ -107,7 +107,7 @@ class FleetStudy {
   const FleetQuestion& question_;
   std::vector<std::vector<FleetStep>> steps_;        // indexed by training
   std::vector<std::vector<QueueArrival>> arrivals_;  // indexed by run
-  std::vector<FleetTry> tries_;
+  std::vector<FleetTrial> tries_;
   std::string left_out_;
   int runs_ = 1;
 
@@ -240,7 +240,7 @@ class FleetStudy {
   }
   /// Returns the same, and notes the try. A cluster that was tried before is not simulated again.
   int tried_late(int nodes, int spares) {
-    for (const FleetTry& listed : tries_)
+    for (const FleetTrial& listed : tries_)
       if (listed.nodes == nodes && listed.spares == spares) return listed.late;
     tries_.push_back({nodes, spares, late_trainings(nodes, spares)});
     return tries_.back().late;

@@ -67,7 +67,7 @@ struct FleetCost {
 };
 
 /// A number of nodes that was tried.
-struct FleetTry {
+struct FleetTrial {
   int nodes = 0, spares = 0;
   int late = 0;  ///< number of trainings that are late in the first run in which any is; 0: none is late in all runs
 };
@@ -94,12 +94,12 @@ struct FleetAnswer {
   std::vector<FleetCost> costs;        ///< the least first
   std::optional<Ownership> ownership;  ///< parts of a purchase, and the rents beside it. No value: it has no price
   bool is_chosen = false;              ///< the number of nodes is searched
-  std::vector<FleetTry> tries;         ///< empty: no other number of nodes was tried
+  std::vector<FleetTrial> tries;       ///< empty: no other number of nodes was tried
   /// If these nodes are given and not enough: the fewest of those tried with which no training is late, as a search
   /// finds them.
-  std::optional<FleetTry> enough;
+  std::optional<FleetTrial> enough;
   /// If these are fewer than the given nodes: the fewest from the given number on.
-  std::optional<FleetTry> enough_above;
+  std::optional<FleetTrial> enough_above;
   /// If the nodes are searched: those of the next larger numbers with which some training is late.
   std::vector<int> late_on_more_nodes;
   std::string hopeless;        ///< a training that is late on any number of nodes; empty: there is none

@@ -33,11 +33,10 @@ JsonFields<FleetStep> fleet_step_fields() {
       .value(
           "checkpoint_interval_s", "s", [](const S& s) { return s.size.checkpoint.interval_steps * s.step_time; },
           "training time between checkpoints")
-      .when(writes, "with checkpoints")
       .value(
           "checkpoint_stall_s", "s", [](const S& s) { return s.size.checkpoint.stall.value; },
           "time for which a checkpoint stops training")
-      .when(writes, "with checkpoints");
+      .when_since("checkpoint_interval_s", writes, "with checkpoints");
 }
 
 JsonFields<FleetGroup> fleet_group_fields() {
@@ -160,19 +159,18 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                     .value("cost", "money", &FleetCost::money, "cost of all nodes for the horizon")
                     .value("node_hour", "money", &FleetCost::node_hour, "that cost over all node-hours")
                     .value("years", "years", &FleetCost::years, "years of depreciation")
-                    .when(&FleetCost::years, "of a purchase")
                     .value("total", "money", &FleetCost::total, "cost of owning it for these years, in use as here")
-                    .when(&FleetCost::years, "of a purchase"),
+                    .when_since("years", &FleetCost::years, "of a purchase"),
                 "cost of the cluster by each way to pay, the least first")
           .when(has_prices, "with prices")
           .object("ownership", &A::ownership, ownership_fields(),
                   "cost of buying the cluster, with the power that it takes here, beside its rents")
           .when(&A::ownership, "if its nodes have a purchase price")
           .list("tries", &A::tries,
-                JsonFields<FleetTry>()
-                    .value("nodes", "", &FleetTry::nodes, "number of nodes")
-                    .value("spares", "", &FleetTry::spares, "spares among these nodes")
-                    .value("late", "", &FleetTry::late,
+                JsonFields<FleetTrial>()
+                    .value("nodes", "", &FleetTrial::nodes, "number of nodes")
+                    .value("spares", "", &FleetTrial::spares, "spares among these nodes")
+                    .value("late", "", &FleetTrial::late,
                            "number of late trainings in the first run with late ones; 0: no run has any"),
                 "the clusters that were tried, in their order")
           .when(&A::tries, "with --nodes choose, or if the given nodes are not enough")
@@ -246,7 +244,8 @@ std::string verdict_of(const FleetAnswer& a) {
     text += fmt::format(" {} with {} would be enough{}.", counted_noun(a.enough->nodes, "node"),
                         counted_noun(a.enough->spares, "spare"), larger_words(a));
   else if (!a.is_chosen && !a.tries.empty())
-    text += fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTry::nodes).nodes);
+    text +=
+        fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTrial::nodes).nodes);
   if (!a.late_on_more_nodes.empty())
     text += fmt::format(" More nodes are not always better: with {} of them some training is late.",
                         fmt::join(a.late_on_more_nodes, ", "));

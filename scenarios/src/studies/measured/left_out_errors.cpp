@@ -120,7 +120,7 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
   profile.devices = s.ranks();
   profile.exchange = exposed_share;
   profile.slow_host = slow_host_time(s) / step_time;
-  profile.other_vendor = gpu.kind != ChipKind::gpu || speaks_rccl(gpu.architecture);
+  profile.other_vendor = gpu.kind != ChipKind::gpu || uses_rccl(gpu.architecture);
   const Fp8Scaling scaling = s.software.fp8_scaling;
   const auto add_part = [&profile](bool is_part, const std::string& words) {
     if (is_part) profile.unmeasured_parts.insert(words);

@@ -13,6 +13,7 @@
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -40,41 +41,12 @@ Overrides appended_overrides(const Overrides& a, const Overrides& b) {
   return all;
 }
 
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-Json mean_json(const SeedMean& m) {
-  return {{"mean", finite(m.mean)}, {"half_width", finite(m.half_width)}, {"seeds", m.seeds}};
-}
-
-const std::pair<const char*, TargetFigure> kTargetFigures[] = {
+constexpr std::pair<const char*, double (*)(const LearnResult&, const LearnPoint&)> kTargetFigures[] = {
     {"time_s", [](const LearnResult&, const LearnPoint& p) { return p.time; }},
     {"steps", [](const LearnResult&, const LearnPoint& p) { return p.steps; }},
     {"samples", [](const LearnResult&, const LearnPoint& p) { return p.samples; }},
     {"bytes", [](const LearnResult&, const LearnPoint& p) { return p.bytes; }},
     {"gpu_hours", [](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }}};
-
-Json run_json(const LearnResult& r, std::uint64_t seed) {
-  Json points = Json::array();
-  for (const LearnPoint& p : r.points) points.push_back(learn_point_json(p));
-  Json j{{"seed", seed}, {"ended", r.ended}};
-  if (r.diverged_at >= 0) j["diverged_at_step"] = r.diverged_at;
-  if (r.diverged_at >= 0) j["diverged_loss"] = finite(r.diverged_loss);
-  j["worse_than_start"] = r.worse_than_start();
-  if (r.reached) j["reached"] = learn_point_json(*r.reached);
-  j["updates"] = r.updates;
-  j["mean_staleness"] = r.mean_staleness;
-  j["worst_staleness"] = r.worst_staleness;
-  j["mean_lambda"] = r.mean_lambda;
-  if (r.merges > 0) j["merges"] = r.merges;
-  if (r.farthest().positions.size() > 1) {
-    const std::vector<double>& all = r.farthest().positions;
-    const auto below = std::count_if(all.begin(), all.end(), [](double w) { return w < 0; });
-    j["farthest"] = learn_point_json(r.farthest());
-    j["farthest"]["below_zero"] = below;
-    j["farthest"]["above_zero"] = std::ssize(all) - below;
-  }
-  j["points"] = points;
-  return j;
-}
 
 /// A training of a study.
 struct LearnJob {
@@ -82,38 +54,53 @@ struct LearnJob {
   std::uint64_t seed = 0;
 };
 
-/// Runs trainings in parallel, each once. A result text that begins with '!' is the reason why the training is
-/// impossible.
+/// A training that was done, or the reason why it is impossible.
+struct LearnOutcome {
+  std::optional<LearnResult> result = {};
+  std::string error = {};
+};
+
+std::string to_text(const LearnOutcome& outcome) {
+  return outcome.result ? to_text(*outcome.result) : json_text(Json{{"error", outcome.error}});
+}
+
+LearnOutcome outcome_from_text(const std::string& text) {
+  const Json j = parse_ordered_json(text);
+  if (j.contains("error")) return {{}, j.at("error").get<std::string>()};
+  return {learn_result_from_text(text)};
+}
+
+/// Runs trainings in parallel, each once. No value: a training is in another shard, or was interrupted.
 class LearnJobs {
  public:
   LearnJobs(const LearnQuestion& question, const std::vector<LearnVariant>& variants, const std::vector<LearnJob>& jobs)
-      : question_(question), variants_(variants), jobs_(jobs), journal_(question.journal), texts_(jobs.size()) {}
+      : question_(question), variants_(variants), jobs_(jobs), journal_(question.journal), outcomes_(jobs.size()) {}
 
-  std::vector<std::string> run() {
+  std::vector<std::optional<LearnOutcome>> run() {
     std::vector<std::string> keys(jobs_.size());
     std::vector<std::size_t> open;
     std::size_t done = 0;
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
       if (!question_.journal.empty()) keys[job] = answer_key(scenario(job));
       const std::optional<std::string> stored = is_single() ? std::nullopt : journal_.find(keys[job]);
-      if (stored) texts_[job] = *stored;
+      if (stored) outcomes_[job] = outcome_from_text(*stored);
       if (stored) ++done;
       if (!stored && question_.shard.has(job)) open.push_back(job);
     }
     const std::size_t all = done + open.size();
     if (is_single() && !open.empty()) {  // this process trains itself, so partial results survive an interrupt
-      texts_[open[0]] = train(open[0]);
-      if (!is_interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
-      return std::move(texts_);
+      outcomes_[open[0]] = train(open[0]);
+      if (!is_interrupted()) journal_.add(keys[open[0]], to_text(*outcomes_[open[0]]));
+      return std::move(outcomes_);
     }
     in_parallel(
         open.size(), processors(), [&](std::size_t k) { return train(open[k]); },
-        [&](std::size_t k, const std::string& text) {
-          texts_[open[k]] = text;
-          journal_.add(keys[open[k]], text);
+        [&](std::size_t k, const LearnOutcome& outcome) {
+          outcomes_[open[k]] = outcome;
+          journal_.add(keys[open[k]], to_text(outcome));
           if (question_.progress) question_.progress(++done, all);
         });
-    return std::move(texts_);
+    return std::move(outcomes_);
   }
 
  private:
@@ -121,7 +108,7 @@ class LearnJobs {
   const std::vector<LearnVariant>& variants_;
   const std::vector<LearnJob>& jobs_;
   Journal journal_;
-  std::vector<std::string> texts_;
+  std::vector<std::optional<LearnOutcome>> outcomes_;
 
   bool is_single() const { return jobs_.size() == 1; }  // a single training shows its progress and may write its result
   Scenario scenario(std::size_t job) const {
@@ -129,81 +116,101 @@ class LearnJobs {
     return read_scenario(question_.scenario,
                          appended_overrides(variants_[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
   }
-  std::string train(std::size_t job) const {
+  LearnOutcome train(std::size_t job) const {
     try {
       LearnOptions options;
       options.progress = options.saves = options.partial = is_single();
-      return to_text(learn(scenario(job), options));
+      LearnResult result = learn(scenario(job), options);
+      result.seed = jobs_[job].seed;
+      return {std::move(result)};
     } catch (const UserError& e) {  // an error that only the run shows
       if (is_single()) throw;
-      return std::string("!") + e.what();
+      return {{}, e.what()};
     }
   }
 };
 
-std::vector<FieldRow> learn_rows() {
-  const std::string over_seeds = "mean, half_width of its 95 % interval, seeds";
-  std::vector<FieldRow> rows{
-      {"scenario", "text", "name of the scenario", ""},
-      {"seeds", "number", "trainings of each variant", ""},
-      {"unfinished", "text", "how far the study came", "if a signal ended it"},
-      {"variants", "list", "one training for each combination of the values of --compare", ""},
-      {"variants[].name", "text", "overrides of the variant", ""},
-      {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
-      {"variants[].task", "text", "name of the learned task", ""},
-      {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
-      {"variants[].parameters", "number", "number of parameters of the learner's network", ""},
-      {"variants[].ranks", "number", "number of ranks, one on each device", ""},
-      {"variants[].step_time_s", "s", "mean time of a global batch", ""},
-      {"variants[].step_time_interval_s", "s",
-       "lower and upper end of the interval that holds this time on the real machine with a probability of 80 %; all "
-       "times of the curves are as uncertain",
-       "if the stack was or can be measured"},
-      {"variants[].reached", "number", "seeds that reached the target", ""},
-      {"variants[].diverged", "number", "number of seeds whose training diverged", ""},
-      {"variants[].to_target", "object",
-       "time, steps, samples, bytes and GPU-hours to reach the target, over the seeds that reached it",
-       "if any seed reached it"}};
-  for (const auto& [key, figure] : kTargetFigures)
-    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any seed reached it"});
-  rows.push_back({"variants[].to_target.speedup", "object",
-                  "time of the first variant divided by this time, seed by seed: " + over_seeds,
-                  "if any seed reached it, and there are several variants"});
-  rows.push_back({"variants[].final", "object", "state of the training at its end", ""});
-  for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
-    rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
-  rows.push_back({"variants[].runs", "list", "one for each seed", ""});
-  const std::pair<const char*, const char*> run_figures[] = {
-      {"seed", "seed of the initial values and of the order of samples"},
-      {"updates", "number of updates of the weights"},
-      {"mean_staleness", "mean number of updates that a gradient missed"},
-      {"worst_staleness", "largest number of updates that a gradient missed"},
-      {"mean_lambda", "mean factor on a gradient, or share of a worker's weights in the new weights of the servers"}};
-  for (const auto& [key, words] : run_figures)
-    rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
-  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
-  rows.push_back(
-      {"variants[].runs[].diverged_at_step", "number", "step at which the training diverged", "if it diverged"});
-  rows.push_back(
-      {"variants[].runs[].diverged_loss", "number", "loss at that step; null: it is no number", "if it diverged"});
-  rows.push_back({"variants[].runs[].worse_than_start", "true or false", "the loss at the end is above the first", ""});
-  rows.push_back(
-      {"variants[].runs[].merges", "number", "how often all replicas averaged their weights", "if they average"});
-  rows.push_back(
-      {"variants[].runs[].reached", "object", "evaluation at which the target was reached", "if it was reached"});
-  rows.push_back(
-      {"variants[].runs[].farthest", "object",
-       "evaluation at which replicas were farthest apart; below_zero, above_zero: replicas on each side of 0",
-       "in a task of a few parameters"});
-  rows.push_back({"variants[].runs[].points", "list",
-                  "evaluations: time_s, steps, samples, bytes, "
-                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart; replicas_loss and positions of "
-                  "the replicas in a task of a few parameters",
-                  ""});
-  return rows;
+/// A variant beside the first one, with which it is compared.
+struct VariantAnswer : LearnVariant {
+  const LearnVariant* first = nullptr;
+  bool is_compared = false;  ///< there are several variants
+  std::optional<std::array<double, 2>> likely_steps = {};
+};
+
+/// The answer to a question, in the order of its JSON.
+struct LearnAnswer {
+  std::string scenario, unfinished;
+  int seeds = 1;
+  std::vector<VariantAnswer> variants = {};
+};
+
+JsonFields<SeedMean> seed_mean_fields() {
+  using S = SeedMean;
+  return JsonFields<S>()
+      .value("mean", "", &S::mean, "mean over the seeds")
+      .value("half_width", "", &S::half_width, "half the width of its 95 % interval")
+      .value("seeds", "", &S::seeds, "number of seeds that have a value");
 }
 
-const RegisterJsonReference learn_json{"learn", "trainings on the simulated clock", learn_rows};
+JsonFields<VariantAnswer> possible_variant_fields() {
+  using V = VariantAnswer;
+  using R = LearnResult;
+  using Point = LearnPoint;
+  const char* over_seeds = "mean, half_width of its 95 % interval, seeds";
+  JsonFields<V> target, state;
+  const auto add = [&](JsonFields<V>& fields, const char* key, auto mean) {
+    fields.object(key, mean, seed_mean_fields(), over_seeds).in_one_row();
+  };
+  for (const auto& [key, figure] : kTargetFigures)
+    add(target, key, [figure = figure](const V& v) { return v.to_target(figure); });
+  const auto speedup = [](const V& v) { return v.speedup(*v.first); };
+  target.object("speedup", speedup, seed_mean_fields(), "time of the first variant divided by this time, seed by seed")
+      .in_one_row()
+      .when(&V::is_compared, "if there are several variants");
+  add(state, "loss", [](const V& v) { return v.at_end(&Point::loss); });
+  add(state, "accuracy", [](const V& v) { return v.at_end(&Point::accuracy); });
+  add(state, "noise_scale_samples", [](const V& v) { return v.at_end(&Point::noise_scale); });
+  add(state, "replicas_apart", [](const V& v) { return v.at_end(&Point::replica_distance); });
+  const auto first_run = [](auto& v) -> auto& { return v.runs.front(); };
+  const auto step_time = [](const R& r) { return r.step_time().value; };
+  return JsonFields<V>()
+      .inlined(first_run, JsonFields<R>()
+                              .value("task", "", &R::task, "name of the learned task")
+                              .value("mechanism", "", &R::mechanism, "how replicas come to common parameters")
+                              .value("parameters", "", &R::parameters, "number of parameters of the learner's network")
+                              .value("ranks", "", &R::ranks, "number of ranks, one on each device")
+                              .value("step_time_s", "s", step_time, "mean time of a global batch"))
+      .value("step_time_interval_s", "s", &V::likely_steps,
+             "lower and upper end of the interval that holds this time on the real machine with a probability of 80 %; "
+             "all times of the curves are as uncertain")
+      .when(&V::likely_steps, "if the stack was or can be measured")
+      .value("reached", "", &V::reached_runs, "seeds that reached the target")
+      .value("diverged", "", &V::diverged_runs, "number of seeds whose training diverged")
+      .object("to_target", std::move(target),
+              "time, steps, samples, bytes and GPU-hours to reach the target, over the seeds that reached it")
+      .when([](const V& v) { return v.reached_runs() > 0; }, "if any seed reached it")
+      .object("final", std::move(state), "state of the training at its end")
+      .list("runs", &V::runs, learn_result_fields(), "one for each seed");
+}
+
+JsonFields<LearnAnswer> learn_fields() {
+  using A = LearnAnswer;
+  using V = VariantAnswer;
+  const auto variants = JsonFields<V>()
+                            .value("name", "", &V::name, "overrides of the variant")
+                            .value("error", "", &V::error, "why it is impossible, instead of all else")
+                            .when(&V::error, "of impossible variants")
+                            .inlined(std::identity{}, possible_variant_fields())
+                            .when([](const V& v) { return v.error.empty(); }, "");
+  return JsonFields<A>()
+      .value("scenario", "", &A::scenario, "name of the scenario")
+      .value("seeds", "", &A::seeds, "trainings of each variant")
+      .value("unfinished", "", &A::unfinished, "how far the study came")
+      .when(&A::unfinished, "if a signal ended it")
+      .list("variants", &A::variants, variants, "one training for each combination of the values of --compare");
+}
+
+const RegisterJsonReference learn_json{"learn", "trainings on the simulated clock", learn_fields};
 
 }  // namespace
 
@@ -265,17 +272,16 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
       v.error = e.what();
     }
   }
-  const std::vector<std::string> texts = LearnJobs(q, study.variants, jobs).run();
+  const std::vector<std::optional<LearnOutcome>> outcomes = LearnJobs(q, study.variants, jobs).run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     LearnVariant& v = study.variants[jobs[job].variant];
-    if (texts[job].empty()) {  // the training is in another shard, or was interrupted
+    if (!outcomes[job]) {
       if (is_interrupted()) ++study.open;
-      continue;
+    } else if (outcomes[job]->result) {
+      v.runs.push_back(*outcomes[job]->result);
+    } else {
+      v.error = outcomes[job]->error;
     }
-    if (texts[job].starts_with('!'))
-      v.error = texts[job].substr(1);
-    else
-      v.runs.push_back(learn_result_from_text(texts[job]));
   }
   study.trainings = jobs.size();
   if (is_interrupted()) {
@@ -303,42 +309,13 @@ std::optional<std::array<double, 2>> likely_learn_steps(const Scenario& s, const
 }
 
 Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
-  Json variants = Json::array();
+  LearnAnswer all{q.scenario.stem().string(), study.interrupted ? study.progress_text() : "", study.seeds};
   for (const LearnVariant& v : study.variants) {
-    Json j{{"name", v.name}};
-    if (!v.error.empty()) {
-      j["error"] = v.error;
-      variants.push_back(j);
-      continue;
-    }
-    const LearnResult& first = v.runs.front();
-    j["task"] = first.task;
-    j["mechanism"] = first.mechanism;
-    j["parameters"] = first.parameters;
-    j["ranks"] = first.ranks;
-    j["step_time_s"] = first.step_time().value;
-    const Scenario scenario = read_scenario(q.scenario, v.overrides);
-    if (const auto interval = likely_learn_steps(scenario, first)) j["step_time_interval_s"] = *interval;
-    j["reached"] = v.reached_runs();
-    j["diverged"] = v.diverged_runs();
-    Json target;
-    for (const auto& [key, figure] : kTargetFigures) target[key] = mean_json(v.to_target(figure));
-    if (study.variants.size() > 1) target["speedup"] = mean_json(v.speedup(study.variants.front()));
-    if (v.reached_runs() > 0) j["to_target"] = target;
-    j["final"] = {{"loss", mean_json(v.at_end(&LearnPoint::loss))},
-                  {"accuracy", mean_json(v.at_end(&LearnPoint::accuracy))},
-                  {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))},
-                  {"replicas_apart", mean_json(v.at_end(&LearnPoint::replica_distance))}};
-    Json runs = Json::array();
-    std::uint64_t seed = scenario.learn.seed;
-    for (const LearnResult& r : v.runs) runs.push_back(run_json(r, seed++));
-    j["runs"] = runs;
-    variants.push_back(j);
+    all.variants.push_back({v, &study.variants.front(), study.variants.size() > 1});
+    if (v.error.empty())
+      all.variants.back().likely_steps = likely_learn_steps(read_scenario(q.scenario, v.overrides), v.runs.front());
   }
-  Json all{{"scenario", q.scenario.stem().string()}, {"seeds", study.seeds}};
-  if (study.interrupted) all["unfinished"] = study.progress_text();
-  all["variants"] = variants;
-  return all;
+  return learn_fields().json(all);
 }
 
 }  // namespace trainyard
