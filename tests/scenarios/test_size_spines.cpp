@@ -104,7 +104,7 @@ TEST_CASE("the reason says which nodes nonblocking networks would take, and the 
   answer.currency = "EUR";
   SizeNetworks all;
   const auto add = [&](const char* network, int nodes, double cost, const char* plan) -> SizeNetwork& {
-    SizeNetwork& row = all.rows.emplace_back(SizeNetwork{network, "gpt2", "dgx-h100", nodes, 8 * nodes});
+    SizeNetwork& row = all.rows.emplace_back(SizeNetwork{{"gpt2", "dgx-h100", nodes, network}, 8 * nodes});
     row.cost = cost;
     row.plan = plan;
     row.step_time = 2;
