@@ -82,7 +82,7 @@ const RegisterJsonReference anchors_reference{"validate anchors", "families anch
 
 int validate_anchors(const ValidationRequest& request) {
   std::vector<AnchoredFamily> families;
-  std::string left_out;
+  std::string left_out, refusal;
   for (const char* set : {"training", "training-2026", "mlperf", "mlperf-v6"})
     for (const auto& file : shipped_yaml_files(std::string("scenarios/measured/") + set)) {
       const MeasuredFamily measured(file);
@@ -91,10 +91,12 @@ int validate_anchors(const ValidationRequest& request) {
         std::vector<AnchorStep> steps = read_anchor_steps({}, "", file);
         if (!request.first) sort_by_cost(steps);
         families.push_back(anchor_by_first_steps(measured.name, std::move(steps)));
-      } catch (const UserError&) {  // rows of several machines, or a plan that is refused
+      } catch (const UserError& e) {  // rows of several machines, or a plan that is refused
+        refusal = e.what();
         left_out += (left_out.empty() ? "" : ", ") + measured.name;
       }
     }
+  if (families.empty()) throw UserError("no family can be anchored; the last error: " + refusal);
   TextTable table{"family", ">steps", ">left out", ">before", ">anchored", ">in 80 %"};
   AnchoredFamily mean{.name = "mean"};
   const auto n = static_cast<double>(families.size());
