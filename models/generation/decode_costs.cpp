@@ -178,8 +178,8 @@ Precision DecodeCosts::expert_products() const {
   return gpu_.peak[static_cast<std::size_t>(Precision::fp4)].value > 0 ? Precision::fp8 : Precision::bf16;
 }
 
-/// Returns the time of a matrix product in a pass over `tokens` tokens of each GPU. A product of experts reads the weights
-/// of those that a token chooses.
+/// Returns the time of a matrix product in a pass over `tokens` tokens of each GPU. A product of experts reads only the
+/// weights that a token needs.
 Seconds DecodeCosts::product_time(const KernelCall& call, double tokens) const {
   const auto precision =
       stays_wide(call.name, layout_.weights, config_) ? Precision::bf16 : static_cast<Precision>(call.work.precision);

@@ -104,29 +104,14 @@ std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
   return loads;
 }
 
-/// True if layers exchange over the lane in this way.
-bool layers_exchange(const TrainingPlan& plan, Lane lane, ExchangeKind kind) {
-  const auto is_over_lane = [lane](Axis axis) {
-    switch (lane) {
-      case Lane::tensor:
-        return axis == Axis::tensor;
-      case Lane::context:
-        return axis == Axis::context || axis == Axis::ring;
-      case Lane::expert:
-      case Lane::expert_return:
-        return axis == Axis::expert;
-      case Lane::expert_tensor:
-        return axis == Axis::expert_tensor;
-      case Lane::ulysses:
-        return axis == Axis::ulysses;
-      default:
-        return false;
-    }
-  };
+/// True if layers run the operation over the lane.
+bool layers_exchange(const TrainingPlan& plan, Lane lane, Operation operation) {
+  const Lane of_axis = lane == Lane::expert_return ? Lane::expert : lane;
   return std::ranges::any_of(plan.network->layers, [&](const Layer& layer) {
     const auto exchanges = [&](const std::vector<Exchange>& all) {
-      return std::ranges::any_of(
-          all, [&](const Exchange& exchange) { return exchange.kind == kind && is_over_lane(exchange.axis); });
+      return std::ranges::any_of(all, [&](const Exchange& exchange) {
+        return operation_of(exchange.kind) == operation && lane_of(exchange.axis) == of_axis;
+      });
     };
     return exchanges(layer.forward_exchanges) || exchanges(layer.backward_exchanges);
   });
@@ -135,18 +120,16 @@ bool layers_exchange(const TrainingPlan& plan, Lane lane, ExchangeKind kind) {
 /// True if the lane's collectives are all-to-alls; otherwise they go round rings.
 bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
   return lane == Lane::ulysses ||
-         ((is_of_rows(lane) || lane == Lane::context) && layers_exchange(plan, lane, ExchangeKind::all_to_all));
+         ((is_of_rows(lane) || lane == Lane::context) && layers_exchange(plan, lane, Operation::all_to_all));
 }
 
 /// True if ranks of the lane may run the operation. In an all-to-all every rank has every other one as a peer, so it is
 /// listed only where it is used.
 bool is_run(const TrainingPlan& plan, Lane lane, Operation operation) {
   const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
-  if (operation == Operation::all_to_all)
-    return of_gradients || is_of_rows(lane) || lane == Lane::ulysses ||
-           layers_exchange(plan, lane, ExchangeKind::all_to_all);
-  if (operation == Operation::send_recv) return layers_exchange(plan, lane, ExchangeKind::ring_shift);
-  return true;
+  if (operation == Operation::all_to_all && (of_gradients || is_of_rows(lane) || lane == Lane::ulysses)) return true;
+  const bool is_of_layers = operation == Operation::all_to_all || operation == Operation::send_recv;
+  return !is_of_layers || layers_exchange(plan, lane, operation);
 }
 
 LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>& node_of_rank,
@@ -179,6 +162,21 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
 }
 
 }  // namespace
+
+Lane lane_of(Axis axis) {
+  if (axis == Axis::tensor) return Lane::tensor;
+  if (axis == Axis::context || axis == Axis::ring) return Lane::context;
+  if (axis == Axis::ulysses) return Lane::ulysses;
+  if (axis == Axis::expert) return Lane::expert;
+  if (axis == Axis::expert_tensor) return Lane::expert_tensor;
+  throw InternalError("layers exchange nothing over that axis");
+}
+
+Operation operation_of(ExchangeKind kind) {
+  static constexpr std::array operations{Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
+                                         Operation::all_to_all, Operation::send_recv};
+  return operations.at(static_cast<std::size_t>(kind));
+}
 
 const char* name_of(Lane lane) { return kind_of(lane).name; }
 

@@ -36,6 +36,9 @@ constexpr int kLanes = 14;
 /// The ranks that agree on the maxima of fp8 tensors after a pass through a model chunk.
 enum class AgreeOnMaxima : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };
 const char* name_of(Lane);
+/// Return the lane and the collective of a layer's exchange.
+Lane lane_of(Axis);
+Operation operation_of(ExchangeKind);
 
 /// A group of ranks on one lane.
 struct LaneGroup {

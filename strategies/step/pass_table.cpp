@@ -303,21 +303,6 @@ std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
   return entry->second;
 }
 
-Lane lane_of(Axis axis) {
-  if (axis == Axis::tensor) return Lane::tensor;
-  if (axis == Axis::context || axis == Axis::ring) return Lane::context;
-  if (axis == Axis::ulysses) return Lane::ulysses;
-  if (axis == Axis::expert) return Lane::expert;
-  if (axis == Axis::expert_tensor) return Lane::expert_tensor;
-  throw InternalError("layers exchange nothing over that axis");
-}
-
-Operation operation_of(ExchangeKind kind) {
-  static constexpr std::array operations{Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
-                                         Operation::all_to_all, Operation::send_recv};
-  return operations.at(static_cast<std::size_t>(kind));
-}
-
 TrainingNames::TrainingNames(const TrainingPlan& plan, Names& all) : names(all) {
   const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);

@@ -137,8 +137,4 @@ struct PassMemory {
 };
 PassMemory memory_of_pass(const Layer&, Pass);
 
-/// Return the lane and the collective of a layer's exchange.
-Lane lane_of(Axis);
-Operation operation_of(ExchangeKind);
-
 }  // namespace trainyard

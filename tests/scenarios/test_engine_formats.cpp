@@ -48,7 +48,7 @@ TEST_CASE("mxfp4 narrows experts alone, and nvfp4 leaves the inputs of latent at
         .weights()
         .value;
   };
-  const double experts = 36 * 128 * 3.0 * 2880 * 2880;  // of gpt-oss 120B
+  const double experts = 36 * 128 * 3.0 * 2880 * 2880;  // gpt-oss 120B has so many
   CHECK(weights_of("gpt-oss-120b", EngineFormat::bf16) - weights_of("gpt-oss-120b", EngineFormat::mxfp4) ==
         Approx(experts * (2 - 0.53125)).epsilon(1e-3));
   CHECK(weights_of("gpt-oss-120b", EngineFormat::fp8_block) == weights_of("gpt-oss-120b", EngineFormat::fp8));

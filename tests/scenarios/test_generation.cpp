@@ -45,7 +45,7 @@ TEST_CASE("the first token comes with the pass of its prompt, and the others fol
   const EngineRun served = run_engine(costs, {{0, 11}}, server);
   CHECK(answer_times({&served}).first_token.value == Approx(0.03 + 100e-6));
   CHECK(answer_times({&served}).token.value == Approx(1.1e-3));
-  // Of two passes of 200 tokens, the first one gives the tokens of two prompts, and the second one that of the third.
+  // Two passes of 200 tokens give the first tokens: the first pass those of two prompts, the second that of the third.
   EngineLimits passes = kLimits;
   passes.pass_tokens = 200;
   const EngineRun three = run_engine(costs, {{0, 11}, {1, 11}, {2, 11}}, passes);
