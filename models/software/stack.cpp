@@ -39,6 +39,10 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   parallel.overlap_parameters = fields.boolean(
       {"overlap_parameters", "Whether parameters are gathered during the next forward pass with ZeRO stages 1 and 2."},
       parallel.overlap_parameters);
+  parallel.overlap_copies = fields.boolean({"overlap_copies",
+                                            "Whether the groups of ZeRO (zero_group) sum their gradients during the "
+                                            "backward pass. false: it waits for each."},
+                                           parallel.overlap_copies);
   parallel.overlap_experts = fields.boolean(
       {"overlap_experts", "Whether a forward and a backward pass alternate, so that exchanges of experts are hidden."},
       parallel.overlap_experts);

@@ -61,6 +61,7 @@ struct SoftwareStack : Fusions {
     double user_buffers = 0;
     double user_buffers_fp8 = 0;     ///< `user_buffers` for products in fp8, which take half the time
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: parameters are gathered while the next forward pass goes on
+    bool overlap_copies = true;      ///< ZeRO in groups: copies of the states sum gradients beside the backward pass
     bool overlap_experts = false;  ///< a forward and a backward pass alternate, so that exchanges of experts are hidden
     bool overlap_pipeline = true;  ///< no stage waits for its messages to be sent
     bool scatter_gather = false;   ///< each tensor rank sends a part of the tensor that all have to the next stage

@@ -36,6 +36,7 @@ struct StepOptions : StateSharing {
   int prefetch = 1;                       ///< stage 3: number of layers whose parameters are gathered ahead
   bool overlap_gradients = true;          ///< gradients are exchanged during the backward pass
   bool overlap_parameters = true;  ///< stages 1 and 2: parameters are gathered during the next step's forward pass
+  bool overlap_copies = true;      ///< groups of ZeRO sum their gradients during the backward pass; false: it waits
   bool overlap_pipeline = false;   ///< a stage goes on while its messages to other stages are sent
   /// True if a step ends when its micro-batches have left the pipeline. False: the micro-batches of the next step follow
   /// at once, and a backward pass uses the weights of its forward pass (Narayanan et al. 2019, PipeDream: weight

@@ -1,5 +1,8 @@
 #include "strategies/step/gradient_exchange.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "strategies/plan/update_policy.hpp"
 
 namespace trainyard {
@@ -110,6 +113,10 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
   const GradientBucket& bucket = step_.stage.buckets[index];
   const Lane lane = gradient_lane(bucket.experts), over_copies = copies_lane(bucket.experts);
   const std::size_t place = set_ * step_.buckets() + index;
+  const auto waits_for = [&](const CopiesSum& sum) {
+    return sum.bucket == index || step_.stage.buckets[sum.bucket].layer != bucket.layer;
+  };
+  if (std::ranges::any_of(unsummed_, waits_for)) co_yield sum_unsummed();
   Stream ends = TrainingStreams::compute;
   if (exchanges(bucket.experts) && update_policy_of(step_.plan).sums(bucket)) {
     if (frees_copies()) co_yield free_copies(BucketCopies::at_once(step_.plan.overlap_gradients) - 1);
@@ -132,15 +139,50 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
       start = collectives_.end_of(lane);
     }
     if (step_.plan.lane(over_copies).is_used() && update_policy_of(step_.plan).sums_over_copies()) {
-      const auto [count, own] = step_.shards_of(bucket);
-      co_yield collectives_.run(
-          {over_copies, Operation::all_reduce, bytes / count, name, buffer, start, 0, own, count});
-      ends = collectives_.receives(over_copies);
+      const CopiesSum sum{index, place, start, accumulates};
+      if (step_.plan.overlap_copies) {
+        co_yield sum_over_copies(sum);
+      } else {
+        last_use_[place] = start;
+        unsummed_.push_back(sum);
+      }
+      co_return;
     }
-    if (accumulates && !offload_.is_used()) co_yield accumulate(index, ends);
-    if (step_.plan.values) co_yield step_.call_on(ends, TrainingCall::keep_gradients, CallArguments::of_bucket(place));
   } else if (!offload_.is_used()) {
     co_return;
+  }
+  co_yield hand_over(index, accumulates, ends);
+}
+
+Ops GradientExchange::sum_over_copies(CopiesSum sum) {
+  const GradientBucket& bucket = step_.stage.buckets[sum.bucket];
+  const Lane lane = copies_lane(bucket.experts);
+  const auto [count, own] = step_.shards_of(bucket);
+  co_yield collectives_.run({lane, Operation::all_reduce, bucket.elements * step_.plan.gradient_element / count,
+                             step_.words.buckets[sum.bucket],
+                             step_.buffer({TrainingBuffer::Kind::gradients, sum.place}), sum.start, 0, own, count});
+  co_yield hand_over(sum.bucket, sum.accumulates, collectives_.receives(lane));
+}
+
+Ops GradientExchange::sum_unsummed() {
+  if (unsummed_.empty()) co_return;
+  const std::vector<CopiesSum> sums = std::exchange(unsummed_, {});
+  for (const CopiesSum& sum : sums) step_.waits.add(sum.start);
+  while (step_.waits.has_any()) co_yield step_.take_waits();
+  const Dep start = step_.out.last_operation(TrainingStreams::compute);
+  for (const CopiesSum& sum : sums) {
+    co_yield sum_over_copies({sum.bucket, sum.place, start, sum.accumulates});
+    step_.waits.add(collectives_.end_of(copies_lane(step_.stage.buckets[sum.bucket].experts)));
+  }
+  while (step_.waits.has_any()) co_yield step_.take_waits();
+}
+
+Ops GradientExchange::hand_over(std::size_t index, bool accumulates, Stream ends) {
+  const GradientBucket& bucket = step_.stage.buckets[index];
+  const std::size_t place = set_ * step_.buckets() + index;
+  if (exchanges(bucket.experts) && update_policy_of(step_.plan).sums(bucket)) {
+    if (accumulates && !offload_.is_used()) co_yield accumulate(index, ends);
+    if (step_.plan.values) co_yield step_.call_on(ends, TrainingCall::keep_gradients, CallArguments::of_bucket(place));
   }
   if (offload_.is_used()) {
     co_yield offload_.send_gradients(index, accumulates, step_.out.last_operation(ends));
@@ -151,7 +193,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     co_yield step_.change_memory(-bucket.elements * step_.plan.gradient_element.value, MemoryClass::gradients,
                                  step_.words.buckets[index], ends);
   last_use_[place] = step_.out.last_operation(ends);
-  exchanged_.push_back({index, last_use_[place], place, lane, step_number_});
+  exchanged_.push_back({index, last_use_[place], place, gradient_lane(bucket.experts), step_number_});
   if (step_.plan.overlap_gradients || step_.plan.zero != ZeroStage::gradients) co_return;
   if (frees_copies())
     co_yield free_copies(0);
@@ -221,6 +263,7 @@ Ops GradientExchange::finish() {
          TrainingBuffer::Kind::tied, TrainingCall::fill_tied, TrainingCall::take_tied});
   }
   co_yield exchange_rest();
+  co_yield sum_unsummed();
   for (const bool experts : {false, true})
     for (const Lane lane : {gradient_lane(experts), copies_lane(experts)}) {
       const bool sums = lane == gradient_lane(experts) || update_policy_of(step_.plan).sums_over_copies();

@@ -55,6 +55,14 @@ class GradientExchange {
   std::vector<ExchangedBucket> exchanged_;
   std::vector<Dep> reduced_;  // ends of the previous layer's exchanges
 
+  /// An exchange over the copies of a bucket's states. `start`: the bucket is reduced within its group.
+  struct CopiesSum {
+    std::size_t bucket, place;
+    Dep start;
+    bool accumulates;
+  };
+  std::vector<CopiesSum> unsummed_;  // buckets of the last layer whose copies are summed when the next one ends
+
   bool exchanges(bool experts) const;
   /// True if the whole gradients of a bucket take memory only from its first gradient to the end of its exchange.
   bool needs_opening(std::size_t bucket) const;
@@ -62,6 +70,12 @@ class GradientExchange {
   /// Gives copies of buckets back to the gradients, except for the last `left` ones.
   Ops free_copies(std::size_t left);
   Ops exchange(std::size_t bucket, bool accumulate);
+  Ops sum_over_copies(CopiesSum);
+  /// Sums the copies of the last layer's gradients, with no kernel beside it: their groups have had the time of another
+  /// layer to reduce them.
+  Ops sum_unsummed();
+  /// Gives a bucket whose exchanges end on that stream to the optimizer, or to the host.
+  Ops hand_over(std::size_t bucket, bool accumulates, Stream);
   const Op& accumulate(std::size_t bucket, Stream);
 };
 

@@ -145,7 +145,7 @@ TEST_CASE("TPUs are sized on the torus of their own links, by the name of the ch
   CHECK(row.node == "tpu-v5p-host");
   CHECK(row.nodes == 2);
   CHECK(row.energy > 0);
-  CHECK(row.document.find("software")->scalar == "plain");
+  CHECK(row.document.find("software")->scalar == "jax");
   CHECK_FALSE(row.document.find("plan")->find("strategy"));
   CHECK(row.document.find("plan")->find("collectives")->scalar == "flows");
   CHECK_THROWS_WITH(size_clusters(small_training(), "small", small_options(30, {"tpu-v5"})),

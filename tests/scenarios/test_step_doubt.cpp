@@ -1,4 +1,6 @@
 // The interval of a predicted step around a measured one, its coverage, and its meaning for decisions.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -64,6 +66,17 @@ TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps of families left
   }
   // Thinning leaves each family at most kMostOfFamily steps.
   for (const auto& [family, rows] : thinned_families(kept_left_out_steps())) CHECK(rows.size() <= kMostOfFamily);
+}
+
+TEST_CASE("no measured step counts for two families", "[coverage]") {
+  std::map<std::string, std::string> families;  // indexed by what tells two measured steps apart
+  for (const LeftOutStep& step : kept_left_out_steps()) {
+    const StepTraits& traits = step.profile.traits;
+    const std::string key = fmt::format("{} {} {} {} {:.0f} {} {}", traits.network, traits.stack, traits.gpu,
+                                        traits.precision, step.profile.devices, step.profile.exchange, step.fitted);
+    CAPTURE(step.row, key);
+    CHECK(families.try_emplace(key, step.family).first->second == step.family);
+  }
 }
 
 TEST_CASE("each trait that was never measured widens the interval, and the parts of the doubt add up", "[coverage]") {

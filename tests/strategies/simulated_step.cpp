@@ -161,16 +161,16 @@ std::string in_words(const SplitStep& s) {
   return fmt::format(
       "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}{}, "
       "overlap "
-      "{}{}{}, scatter-gather {}, {}recompute {}{}, buckets of {} ({}), {}, optimizer on {}, parameters on {}, {} "
+      "{}{}{}{}, scatter-gather {}, {}recompute {}{}, buckets of {} ({}), {}, optimizer on {}, parameters on {}, {} "
       "blocks' activations ahead",
       s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
       s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
       static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.sync_last ? ", gradients once" : "",
       s.overlap_gradients ? "gradients " : "", s.overlap_parameters ? "parameters " : "",
-      s.sharding.overlap ? "tensor" : "", s.scatter_gather, s.pairs_passes ? "pairs of passes, " : "",
-      static_cast<int>(s.sharding.recompute), s.recomputes_some ? " of some blocks" : "", s.bucket,
-      s.whole_tensors ? "whole" : "cut", s.all_reduce, name_of(s.optimizer), name_of(s.parameters),
-      s.activations_ahead);
+      s.overlap_copies ? "copies " : "", s.sharding.overlap ? "tensor" : "", s.scatter_gather,
+      s.pairs_passes ? "pairs of passes, " : "", static_cast<int>(s.sharding.recompute),
+      s.recomputes_some ? " of some blocks" : "", s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce,
+      name_of(s.optimizer), name_of(s.parameters), s.activations_ahead);
 }
 
 StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const Break& change,

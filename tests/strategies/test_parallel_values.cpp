@@ -20,7 +20,7 @@ TEST_CASE("simulated data parallelism and ZeRO compute the step of one device", 
       SplitStep s = split(4, 1, 1);
       s.zero = zero;
       s.micro_batches = s.steps = 2;
-      s.overlap_gradients = s.overlap_parameters = overlap;
+      s.overlap_gradients = s.overlap_parameters = s.overlap_copies = overlap;
       check(small_mlp(), s);
       check(small_gpt2(), s);
       if (zero == ZeroStage::none) continue;
@@ -356,6 +356,7 @@ SplitStep random_split(std::mt19937& random, int kind) {
     s.reshard = coin();
     s.overlap_gradients = coin();
     s.overlap_parameters = coin();
+    s.overlap_copies = s.zero_group == 0 || coin();
     s.overlap_pipeline = coin();
     s.scatter_gather = !s.sharding.sequence && coin();
     s.whole_tensors = coin();

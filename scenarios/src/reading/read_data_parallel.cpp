@@ -38,12 +38,18 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
       {"overlap_parameters",
        "Whether parameters are gathered while the next step begins, at zero_stage 1 and 2. Default: the stack's."},
       stack.parallel.overlap_parameters);
+  choice.overlap_copies =
+      fields.boolean({"overlap_copies",
+                      "Whether the groups of zero_group sum their gradients during the backward pass. false: it waits "
+                      "for each sum. Default: the stack's."},
+                     stack.parallel.overlap_copies);
   choice.sync_last =
       fields.choice(
           {"gradient_sync",
            "When gradients are exchanged at zero_stage 3: after each micro-batch, or only after the last one."},
           {"each", "last"}, "each") == "last";
   fields.require_condition("zero_group", stage > 0, "at zero_stage 1 to 3");
+  fields.require_condition("overlap_copies", choice.zero_group > 0, "with zero_group");
   for (const char* key : {"prefetch", "reshard", "gradient_sync"})
     fields.require_condition(key, stage == 3, "at zero_stage 3");
   fields.require_condition("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");

@@ -316,7 +316,9 @@ void put_on_tpus(Node& document) {
   const auto text = [&document](const char* value) { return Node::scalar_node(value, document.place); };
   Node& plan = *document.find("plan");
   std::erase_if(plan.fields, [](const auto& field) { return field.first == "strategy"; });
-  set_field(document, "software", text("plain"));
+  const Node* software = document.find("software");
+  const Node* base = software && software->kind == Node::Kind::map ? software->find("base") : software;
+  if (!base || base->scalar != "jax") set_field(document, "software", text("jax"));
   if (!plan.find("collectives")) set_field(document, "plan.collectives", text("flows"));
 }
 

@@ -132,9 +132,9 @@ struct RowRequest {
 
 inline bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
 
-/// Moves a scenario to TPUs. It removes the strategy and the stack, because those of the catalog are for GPUs. The
-/// catalog has no library model for chips in a torus: rings are simulated as flows. These agree with single
-/// messages within 0.1 %, and their simulation takes a third of the time.
+/// Moves a scenario to TPUs. It removes the strategy, and puts JAX in the place of a stack for GPUs. The catalog has no
+/// library model for chips in a torus: collectives are simulated as flows. These agree with single messages within
+/// 0.1 %, and their simulation takes a third of the time.
 void put_on_tpus(Node& document);
 
 /// Sets the checkpoint times of a step on TPUs in `faults`, if it names a store. Hosts reach the store by their own
