@@ -39,10 +39,11 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   parallel.overlap_parameters = fields.boolean(
       {"overlap_parameters", "Whether parameters are gathered during the next forward pass with ZeRO stages 1 and 2."},
       parallel.overlap_parameters);
-  parallel.overlap_copies = fields.boolean({"overlap_copies",
-                                            "Whether the groups of ZeRO (zero_group) sum their gradients during the "
-                                            "backward pass. false: it waits for each."},
-                                           parallel.overlap_copies);
+  parallel.overlap_slices =
+      fields.boolean({"overlap_slices",
+                      "Whether copies of states on several slices of chips sum their gradients during the backward "
+                      "pass. false: it waits for each sum."},
+                     parallel.overlap_slices);
   parallel.overlap_experts = fields.boolean(
       {"overlap_experts", "Whether a forward and a backward pass alternate, so that exchanges of experts are hidden."},
       parallel.overlap_experts);
@@ -322,6 +323,9 @@ SoftwareStack read_stack(const Node& entry) {
                         "Time from a gradient that is ready to the first message of its exchange, for example 20 us."});
   stack.network_step =
       overhead(fields, {"network_step", "Software's latency of a message between nodes, for example 2 us."});
+  if (fields.has("slice_step"))
+    stack.slice_step = overhead(
+        fields, {"slice_step", "Software's latency of a message between slices of chips, for example 0.4 ms."});
   stack.cycle_time = overhead(
       fields,
       {"cycle_time",

@@ -31,6 +31,8 @@ struct SoftwareStack : Fusions {
   } host;
   Seconds collective_launch;  ///< from the gradient being ready to the collective's first message
   Seconds network_step;       ///< latency of software for one message between nodes (proxy, work requests)
+  /// Latency of software for one message between slices of chips. No value: `network_step`.
+  std::optional<Seconds> slice_step;
   /// Period in which a coordinator starts the collectives that have become ready; 0: they start at once. The phase of
   /// the coordinator is random, so a bucket waits half a period: the mean.
   Seconds cycle_time;
@@ -61,7 +63,7 @@ struct SoftwareStack : Fusions {
     double user_buffers = 0;
     double user_buffers_fp8 = 0;     ///< `user_buffers` for products in fp8, which take half the time
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: parameters are gathered while the next forward pass goes on
-    bool overlap_copies = true;      ///< ZeRO in groups: copies of the states sum gradients beside the backward pass
+    bool overlap_slices = true;      ///< default of a plan's `overlap_copies` on several slices of chips
     bool overlap_experts = false;  ///< a forward and a backward pass alternate, so that exchanges of experts are hidden
     bool overlap_pipeline = true;  ///< no stage waits for its messages to be sent
     bool scatter_gather = false;   ///< each tensor rank sends a part of the tensor that all have to the next stage

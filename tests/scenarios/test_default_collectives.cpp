@@ -1,5 +1,8 @@
 // A plan that names no algorithm has the collectives of its stack's library, on the links of its machine.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
+
+#include <cmath>
 
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -82,6 +85,35 @@ TEST_CASE("gathers and sums over chips of a pod follow the dimensions of their t
   CHECK(step_with("plan.collectives", "messages") == Approx(flows).epsilon(0.02));
   CHECK(step_with(kAlgorithm, "torus") == Approx(flows).epsilon(0.02));  // by messages
   CHECK(step_with(kAlgorithm, "ring") > flows);
+}
+
+TEST_CASE("JAX sums the gradients of slices beside no kernel, and each step of their ring takes the stack's time",
+          "[collectives][default]") {
+  const auto step_with = [](int slices, const std::string& key, const std::string& value) {
+    return step_on(
+        fmt::format("{{nodes: {}, node: tpu-v4-host, fabric: {{base: tpu-v4-torus, slices: {}}}}}", 4 * slices, slices),
+        {{"plan.precision", "bf16"},
+         {"plan.global_batch_size", fmt::format("{}", 16 * slices)},
+         {"plan.data_parallel", "{zero_stage: 3, zero_group: 16}"},
+         {"software", "jax"},
+         {key, value}});
+  };
+  const auto growth = [&](int slices) {
+    return step_with(slices, "software.slice_step", "3 ms").step_time.value -
+           step_with(slices, "software.slice_step", "2 ms").step_time.value;
+  };
+  // An all-reduce of n slices has 2(n - 1) steps. There is one for each of the four blocks, and for the embeddings.
+  const double of_two = growth(2);
+  CHECK(std::round(of_two / 2e-3) >= 5);
+  CHECK(of_two / 2e-3 == Approx(std::round(of_two / 2e-3)).epsilon(1e-6));
+  CHECK(growth(4) == Approx(3 * of_two).epsilon(1e-6));
+  const Result alone = step_with(2, "software.slice_step", "1 ms");
+  CHECK(alone.breakdown.exposed_communication.at("all-reduce over copies") > 0.01);
+  CHECK(step_with(2, "plan.data_parallel.overlap_copies", "true").step_time.value < alone.step_time.value);
+  CHECK_THROWS_WITH(
+      step_on("{nodes: 4, node: tpu-v4-host, fabric: tpu-v4-torus}",
+              {{"software", "jax"}, {"plan.precision", "bf16"}, {"plan.data_parallel.overlap_copies", "false"}}),
+      Catch::Contains("overlap_copies: with zero_group only"));
 }
 
 TEST_CASE("ZeRO reduces, scatters and gathers by the algorithm that a plan names", "[collectives][default]") {

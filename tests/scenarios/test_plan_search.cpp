@@ -45,6 +45,10 @@ std::vector<PlanQuestion> unlike_questions() {
                                      "global_batch_size: 32, seq_length: 256, collectives: messages", "pytorch-ddp"));
   questions.push_back(
       small_question("{node: dgx-a100}", "resnet50", "global_batch_size: 64, precision: fp16", "pytorch-ddp"));
+  questions.push_back(small_question("{node: tpu-v4-host, nodes: 8, fabric: {base: tpu-v4-torus, slices: 2}}",
+                                     "{base: llama-3-8b, num_hidden_layers: 4}",
+                                     "global_batch_size: 64, seq_length: 512, precision: bf16, pipeline_parallel: 1",
+                                     "jax"));
   return questions;
 }
 
@@ -245,6 +249,17 @@ TEST_CASE("the space has ZeRO 3 with and without resharding, and their times or 
     if (group.recompute == "none") CHECK(answers.size() == kinds.size());
   }
   CHECK(micro_batch_counts == std::set<std::int64_t>{1, 2});
+}
+
+TEST_CASE("groups of ZeRO 3 are all replicas, those of a node, or those of a slice of chips", "[search]") {
+  std::set<std::pair<int, int>> groups;  // tensor ranks, replicas of a group
+  const PlanQuestion question = unlike_questions().back();
+  for (const PlanPoint& point : all_points(PlanSpace(question, {})))
+    if (point.zero == ZeroStage::parameters) groups.emplace(point.tensor, point.zero_group);
+  for (const auto& [tensor, group] : std::vector<std::pair<int, int>>{{1, 0}, {1, 4}, {1, 16}, {2, 2}, {2, 8}}) {
+    CAPTURE(tensor, group);
+    CHECK(groups.contains({tensor, group}));
+  }
 }
 
 TEST_CASE("the search finds the least step time of all plans", "[search]") {

@@ -13,7 +13,8 @@
 namespace trainyard {
 namespace {
 
-void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+/// `slices`: number of slices of chips.
+void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, int slices) {
   const std::int64_t stage =
       fields.integer({"zero_stage",
                       "What replicas shard among themselves (ZeRO): 0 nothing, 1 optimizer states, 2 also gradients, 3 "
@@ -38,11 +39,11 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
       {"overlap_parameters",
        "Whether parameters are gathered while the next step begins, at zero_stage 1 and 2. Default: the stack's."},
       stack.parallel.overlap_parameters);
-  choice.overlap_copies =
-      fields.boolean({"overlap_copies",
-                      "Whether the groups of zero_group sum their gradients during the backward pass. false: it waits "
-                      "for each sum. Default: the stack's."},
-                     stack.parallel.overlap_copies);
+  choice.overlap_copies = fields.boolean(
+      {"overlap_copies",
+       "Whether the groups of zero_group sum their gradients during the backward pass. false: it waits for each sum. "
+       "Default: true; on several slices of chips the stack's."},
+      slices == 1 || stack.parallel.overlap_slices);
   choice.sync_last =
       fields.choice(
           {"gradient_sync",
@@ -281,7 +282,7 @@ std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
                         const SoftwareStack& stack, const LibraryModel* library, const TensorRoom& tensor_room) {
-  read_zero(choice, fields, stack);
+  read_zero(choice, fields, stack, cluster.slices());
   ChosenMechanism chosen = read_mechanism(fields, cluster);
   choice.mechanism_name = chosen.name;
   const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);

@@ -270,6 +270,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   const Node plain = Node::scalar_node("plain", s.document.place);
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
   set_rates_of(s.software, s.cluster, catalog);
+  if (s.cluster.joins_chips()) s.software.network_step = s.software.slice_step.value_or(s.software.network_step);
   s.library = library_of(s.cluster, s.software);
 }
 

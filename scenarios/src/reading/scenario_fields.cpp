@@ -223,6 +223,7 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
               "whole_tensors", "overlap", "gradient_bucket_copy", "host_buckets", "cycle_time"}))
     return false;
+  if (begins({"slice_step"})) return s.cluster.slices() > 1;
   return s.cluster.nodes > 1 || !begins({"hca", "network_step"});
 }
 

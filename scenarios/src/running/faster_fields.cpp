@@ -161,7 +161,8 @@ class FasterFields {
       time("software.host.micro_batch", stack.host.micro_batch);
     }
     time("software.collective_launch", stack.collective_launch);
-    time("software.network_step", stack.network_step);
+    const bool is_slice_step = s_.cluster.joins_chips() && stack.slice_step;
+    time(is_slice_step ? "software.slice_step" : "software.network_step", stack.network_step);
     time("software.cycle_time", stack.cycle_time);
     if (!s_.document.find("software") && sets_.size() > before)
       sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "software", stack.name);

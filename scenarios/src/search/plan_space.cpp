@@ -205,7 +205,10 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   std::vector<PlanPoint> all;
   const std::int64_t replicas = data(plan) * plan.context * pipeline_schedules().find(plan.schedule, {}).copies;
   const std::int64_t micro_batches = scenario_.global_batch_size / (plan.micro_batch * data(plan));
-  const std::int64_t node_replicas = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
+  // Groups of ZeRO are the replicas of a node, or those of a slice of chips.
+  const ClusterSpec& cluster = scenario_.cluster;
+  std::vector<std::int64_t> groups{cluster.node.gpus / std::max(1, plan.tensor)};
+  if (cluster.slices() > 1) groups.push_back(cluster.gpus() / cluster.slices() / std::max(1, plan.tensor));
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
     PlanPoint p = plan;
     if (stage > UINT8_MAX)
@@ -228,11 +231,14 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
       }
       variants = std::move(both);
     }
-    if (node_replicas > 1 && node_replicas < replicas && replicas % node_replicas == 0)
-      for (std::size_t i = 0, n = variants.size(); i < n; ++i) {
-        variants.push_back(variants[i]);
-        variants.back().zero_group = static_cast<int>(node_replicas);
+    const std::vector<PlanPoint> of_all = variants;
+    for (const std::int64_t group : groups) {
+      if (group <= 1 || group >= replicas || replicas % group != 0) continue;
+      for (PlanPoint variant : of_all) {
+        variant.zero_group = static_cast<int>(group);
+        variants.push_back(variant);
       }
+    }
     all.insert(all.end(), variants.begin() + 1, variants.end());
   }
   return all;
