@@ -138,6 +138,8 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
   if (layout.weights == EngineFormat::mxfp4)
     experts_gpu_.memory_bandwidth =
         gpu.memory_bandwidth * (element_size(expert_products()) / element_size(EngineFormat::mxfp4));
+  if (widens_experts())
+    for (FlopsPerSecond& peak : experts_gpu_.peak) peak = peak * engine.kernels_on(gpu).widened_rate;
   popularity_ =
       popularity_of(config_.experts, config_.experts.correction_bias ? engine.balanced_skew : engine.expert_skew);
   weights_ = weight_bytes(network(1, 1), layout.weights, config_);
@@ -178,6 +180,10 @@ Precision DecodeCosts::expert_products() const {
   return gpu_.peak[static_cast<std::size_t>(Precision::fp4)].value > 0 ? Precision::fp8 : Precision::bf16;
 }
 
+bool DecodeCosts::widens_experts() const {
+  return layout_.weights == EngineFormat::mxfp4 && expert_products() == Precision::bf16;
+}
+
 /// Returns the time of a matrix product in a pass over `tokens` tokens of each GPU. A product of experts reads only the
 /// weights that a token needs.
 Seconds DecodeCosts::product_time(const KernelCall& call, double tokens) const {
@@ -198,6 +204,8 @@ Seconds DecodeCosts::product_time(const KernelCall& call, double tokens) const {
   const double count = std::max(1.0, chosen / layout_.expert);
   if (layout_.weights == EngineFormat::fp8_block && call.name == "experts.down")
     start += kernels.block_expert * (static_cast<double>(popularity_.size()) / layout_.expert);
+  if (widens_experts() && call.name == "experts.down")
+    start += kernels.widened_start + kernels.widened_token * (tokens * layout_.expert);
   return start + kernel_time(experts_gpu_, gemm(call.name, shape.m * shape.count / count, shape.n, shape.k,
                                                 layout_.weights == EngineFormat::mxfp4 ? expert_products() : precision,
                                                 count, shape.in_turn, shape.in_blocks)
@@ -323,7 +331,8 @@ Seconds DecodeCosts::prefill_beside(int all_sequences, double tokens, double bef
 }
 
 Bytes DecodeCosts::cache(double tokens) const {
-  const double window = std::min(tokens, static_cast<double>(config_.sliding_window));
+  const double window =
+      engine_.keeps_all_tokens ? tokens : std::min(tokens, static_cast<double>(config_.sliding_window));
   return Bytes{token_bytes_ * (full_layers_ * tokens + windowed_layers_ * window)};
 }
 

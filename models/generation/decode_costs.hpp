@@ -99,6 +99,7 @@ class DecodeCosts : public GenerationCosts {
     Seconds kernels() const { return linear + head + mixing; }
   };
   Precision expert_products() const;
+  bool widens_experts() const;
   Seconds product_time(const KernelCall&, double tokens) const;
   PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   const PassTime& decode_pass(int batch) const;

@@ -17,6 +17,9 @@ EngineKernels read_engine_kernels(Fields& fields) {
   kernels.nvfp4_start = fields.seconds("nvfp4_start", Seconds{0});
   kernels.block_start = fields.seconds("block_start", Seconds{0});
   kernels.block_expert = fields.seconds("block_expert", Seconds{0});
+  kernels.widened_rate = fields.number("widened_rate", 1e-3, 1, 1);
+  kernels.widened_start = fields.seconds("widened_start", Seconds{0});
+  kernels.widened_token = fields.seconds("widened_token", Seconds{0});
   return kernels;
 }
 
@@ -46,6 +49,7 @@ Engine read_engine(const Node& entry) {
     engine.reserves_answers = fields.boolean("reserves_answers", false);
     engine.expert_skew = fields.number("expert_skew", 0, 10, 0);
     engine.balanced_skew = fields.number("balanced_skew", 0, 10, 0);
+    engine.keeps_all_tokens = fields.boolean("keeps_all_tokens", false);
     engine.reserved_memory = fields.bytes("reserved_memory");
     engine.state_element = fields.bytes("state_element");
     std::vector<std::string> architectures;

@@ -20,6 +20,10 @@ struct EngineKernels {
   double all_reduce_link_share = 0;
   Seconds nvfp4_start, block_start;  ///< further time of a product in nvfp4 but for experts, and in fp8 by blocks
   Seconds block_expert;              ///< further time of a layer of experts in fp8 by blocks for each expert of the GPU
+  // Experts in mxfp4 on GPUs without units for fp4, whose kernels widen weights to bf16.
+  double widened_rate = 1;  ///< share of the rate of bf16 that their products reach
+  Seconds widened_start;    ///< further time of a layer of such experts
+  Seconds widened_token;    ///< further time of it for each token of all GPUs that share the experts
 };
 
 /// An inference engine: an entry of models/catalog/engines.
@@ -48,8 +52,9 @@ struct Engine {
   /// Tokens choose experts of unequal popularity: that of the n-th most popular one falls as n to the power of minus this
   /// number. 0: all experts are equally popular. `balanced_skew`: that of models whose training balances experts by a bias.
   double expert_skew = 0, balanced_skew = 0;
-  Bytes reserved_memory;  ///< activations, graphs and buffers besides weights and cache
-  Bytes state_element;    ///< size of a number of the state of a state-space layer or of linear attention
+  bool keeps_all_tokens = false;  ///< layers with a sliding window keep all tokens in the cache, and read the window
+  Bytes reserved_memory;          ///< activations, graphs and buffers besides weights and cache
+  Bytes state_element;            ///< size of a number of the state of a state-space layer or of linear attention
   std::map<std::string, EngineKernels> kernels;  ///< indexed by architecture of the GPU
   std::string default_kernels;                   ///< architecture whose kernels all other GPUs get
   Sources sources;

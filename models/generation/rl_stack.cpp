@@ -3,11 +3,32 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/hardware/kernel_shapes.hpp"
+
 namespace trainyard {
 
-Seconds WeightTransfer::time(Bytes policy, int gpus, Seconds network) const {
+PublishedTensors published_tensors(const NetworkEntry& model) {
+  const TemporaryShapes temporary;
+  PublishedTensors tensors;
+  if (const TransformerConfig* config = model.transformer()) {
+    tensors.layers = static_cast<double>(config->num_hidden_layers);
+    tensors.experts = static_cast<double>(config->experts.count);
+  }
+  for (const Layer& layer : make_network(model, 1, 1, Precision::bf16).layers) {
+    const bool packs_experts =
+        std::any_of(layer.parameters.begin(), layer.parameters.end(),
+                    [](const ParameterTensor& tensor) { return tensor.expert && tensor.in == 0; });
+    for (const ParameterTensor& tensor : layer.parameters)
+      tensors.count += tensor.expert && !packs_experts ? std::round(tensor.elements / (tensor.in * tensor.out)) : 1;
+  }
+  return tensors;
+}
+
+Seconds WeightTransfer::time(Bytes policy, const PublishedTensors& tensors, int gpus, Seconds network) const {
   const double doublings = std::log2(static_cast<double>(std::max(gpus, doubled_from)) / doubled_from);
-  return start + std::max(policy / rate, network) + per_doubling * doublings;
+  const Seconds of_one = tensor + tensor_layer * tensors.layers + tensor_expert * tensors.experts;
+  return start + of_one * tensors.count + std::max(rate.value > 0 ? policy / rate : Seconds{}, network) +
+         per_doubling * doublings;
 }
 
 Seconds LoopController::pass_time(double tokens, int ranks) const {
@@ -25,7 +46,11 @@ Seconds LoopController::answer_time(double tokens) const {
 WeightTransfer read_weight_transfer(const Node& entry) {
   return read_entry<WeightTransfer>("weight-transfer", entry, [](WeightTransfer& transfer, Fields& fields) {
     transfer.start = fields.seconds("start", Seconds{0});
-    transfer.rate = fields.bandwidth("rate");
+    const bool has_tensor = fields.has("tensor");
+    transfer.tensor = fields.seconds("tensor", Seconds{0});
+    transfer.tensor_layer = fields.seconds("tensor_layer", Seconds{0});
+    transfer.tensor_expert = fields.seconds("tensor_expert", Seconds{0});
+    transfer.rate = has_tensor ? fields.bandwidth("rate", BytesPerSecond{0}) : fields.bandwidth("rate");
     transfer.per_doubling = fields.seconds("per_doubling", Seconds{0});
     transfer.quantized = fields.boolean("quantized", false);
     transfer.doubled_from = fields.integer_within<int>("doubled_from", 1, 1 << 20, 1);

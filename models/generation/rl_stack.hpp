@@ -1,26 +1,41 @@
 #pragma once
 #include <string>
 
+#include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/figure.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
 
+/// The tensors of a network as its published weights have them: each matrix of an expert is one, and queries, keys and
+/// values are three.
+struct PublishedTensors {
+  double count = 0;
+  double layers = 0, experts = 0;  ///< layers of the network, and experts of a layer
+};
+
+/// Experts whose products have biases (gpt-oss) are published as one tensor of a layer.
+PublishedTensors published_tensors(const NetworkEntry&);
+
 /// The transfer of new weights from the training to the engines: an entry of models/catalog/weight-transfers. Its rate
 /// is a figure of the software: measured stacks differ by a factor of 20 on the same network. A slow network bounds it.
 struct WeightTransfer {
   std::string name;
   Seconds start;
-  BytesPerSecond rate;   ///< rate of the whole policy: every GPU receives each tensor before it keeps its share
+  /// Rate of the whole policy: every GPU receives each tensor before it keeps its share. 0: the links alone decide.
+  BytesPerSecond rate;
+  /// Time of the host for each published tensor, and what it takes longer for each layer of the network and for each
+  /// expert of a layer: an engine that loads one tensor a call searches all parameters in each.
+  Seconds tensor, tensor_layer, tensor_expert;
   Seconds per_doubling;  ///< added for each doubling of the receiving GPUs above `doubled_from`
   int doubled_from = 1;
   /// The library sends weights in the number format of the engines. Else it sends all in bf16, and engines narrow them.
   bool quantized = false;
   Sources sources;
 
-  /// `network`: time that the network takes at least for these bytes. The slower one of software and network counts.
-  Seconds time(Bytes policy, int gpus, Seconds network = {}) const;
+  /// `network`: time that the network takes at least for these bytes. The slower one of rate and network counts.
+  Seconds time(Bytes policy, const PublishedTensors&, int gpus, Seconds network = {}) const;
 };
 
 /// Reads and checks an entry. Throws UserError with the place.

@@ -57,6 +57,31 @@ TEST_CASE("mxfp4 narrows experts alone, and nvfp4 leaves the inputs of latent at
   CHECK(latent - all == Approx(4.3e9 * (2 - 0.5625) + 2 * 129280 * 7168 * (2 - 0.5625)).epsilon(0.05));
 }
 
+TEST_CASE("layers of experts in mxfp4 take longer on GPUs that widen them, by tokens of all GPUs and by their products",
+          "[post-training]") {
+  const Catalog catalog;
+  const NetworkEntry model = read_network_entry(catalog.resolve("network", Node::scalar_node("gpt-oss-120b")));
+  const auto products = [&](const char* node, const std::string& kernels, int batch, int spread = 1) {
+    const Scenario s =
+        loop_scenario({{"cluster.node", node},
+                       {"post_training.generation.engine", "{base: vllm, kernels: {hopper: {" + kernels + "}}}"}});
+    EngineLayout layout{.weights = EngineFormat::mxfp4, .memory_share = 0.9};
+    layout.expert = spread;
+    const auto free = [](Bytes) { return Seconds{}; };
+    return DecodeCosts(model, s.post_training->engine, s.post_training->generators.node.gpu, layout, free, free)
+        .decode(batch, 100)
+        .products.value;
+  };
+  const double plain = products("dgx-h100", "widened_start: 0 us", 64);
+  CHECK(products("dgx-h100", "widened_start: 10 us", 64) - plain == Approx(36 * 10e-6));  // it has 36 layers
+  for (const int spread : {1, 4})
+    CHECK(products("dgx-h100", "widened_token: 1 us", 64, spread) -
+              products("dgx-h100", "widened_token: 0 us", 64, spread) ==
+          Approx(36 * 64e-6));
+  CHECK(products("dgx-h100", "widened_rate: 0.1", 4096) > products("dgx-h100", "widened_rate: 1", 4096));
+  CHECK(products("dgx-b200", "widened_start: 10 us", 64) == products("dgx-b200", "widened_start: 0 us", 64));
+}
+
 TEST_CASE("a decode step reads the experts that its tokens choose", "[post-training]") {
   const Catalog catalog;
   const auto products = [&](const char* skew, int batch) {
@@ -85,6 +110,36 @@ TEST_CASE("narrower weights decode faster on a GPU that has the units", "[post-t
     CHECK(costs.prices->decode(8, 500).cache == costs_of(on_b200("bf16")).prices->decode(8, 500).cache);
   }
   CHECK(costs_of(on_b200("nvfp4")).prices->prefill(8192) < costs_of(on_b200("bf16")).prices->prefill(8192));
+}
+
+TEST_CASE("an engine keeps all tokens of a sliding window, or those that the window has", "[post-training]") {
+  const Catalog catalog;
+  const NetworkEntry model = read_network_entry(catalog.resolve("network", Node::scalar_node("gpt-oss-120b")));
+  const auto cache = [&](const char* engine) {
+    const Scenario s = loop_scenario({{"post_training.generation.engine", engine}});
+    return DecodeCosts(model, s.post_training->engine, s.post_training->generators.node.gpu,
+                       EngineLayout{.memory_share = 0.9}, [](Bytes) { return Seconds{}; })
+        .cache(4096)
+        .value;
+  };
+  const double token = 2 * 8 * 64 * 2.0;  // bytes of a layer: keys and values of 8 heads of 64 numbers in bf16
+  CHECK(cache("vllm") == Approx(token * 18 * (4096 + 128)));
+  CHECK(cache("trtllm") == Approx(token * 36 * 4096));
+}
+
+TEST_CASE("a transfer tensor by tensor takes its host time for each published tensor", "[post-training]") {
+  const Catalog catalog;
+  const auto tensors = [&](const char* network) {
+    return published_tensors(read_network_entry(catalog.resolve("network", Node::scalar_node(network))));
+  };
+  CHECK(tensors("qwen3-30b-a3b").count == 48 * (3 * 128 + 9) + 3);  // as its published index of weights
+  CHECK(tensors("qwen2.5-7b").count == 28 * 12 + 3);
+  CHECK(tensors("gpt-oss-20b").experts == 32);
+  CHECK(tensors("gpt-oss-20b").count == 24 * 19 + 3);  // gate and up of all experts are counted as two tensors
+  const PublishedTensors llama = tensors("llama-3-8b");
+  const PostTrainingResult r = simulated_loop({{"post_training.weights", "{tensor: 1 ms, tensor_layer: 0.1 ms}"}});
+  CHECK(r.weights.value == Approx(llama.count * (1e-3 + 32 * 1e-4) + r.weights_network.value));
+  CHECK_THROWS_WITH(loop_scenario({{"post_training.weights", "{start: 1 s}"}}), Contains("rate"));
 }
 
 TEST_CASE("weights are sent in 16 bits unless the library narrows them before", "[post-training]") {

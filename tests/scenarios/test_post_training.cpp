@@ -374,15 +374,15 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   for (const LoopRun& run : errors.runs)
     CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time.value).epsilon(1e-9));
   for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
-  REQUIRE(errors.compared_transfers.size() == 2);
-  const ErrorSet &nccl = errors.compared_transfers[0], &broadcast = errors.compared_transfers[1];
+  // The figures of the manual (post-training.md). Nothing is fitted to the first set; the other two have a fitted row.
+  REQUIRE(errors.compared_transfers.size() == 3);
+  for (const ErrorSet& transfer : errors.compared_transfers) CHECK(transfer.mean_abs < 0.2);
+  const ErrorSet &nccl = errors.compared_transfers[0], &buckets = errors.compared_transfers[1];
   REQUIRE(nccl.n == 3);
-  REQUIRE(broadcast.n == 2);
-  // The figures of the manual (post-training.md).
-  CHECK(nccl.points[1].error() == Approx(1.06).margin(0.01));
-  CHECK(nccl.points[2].error() == Approx(1.23).margin(0.01));
-  CHECK(broadcast.points[0].error() == Approx(-0.68).margin(0.01));
-  CHECK(broadcast.points[1].error() == Approx(-0.68).margin(0.01));
+  REQUIRE(buckets.n == 2);
+  CHECK(nccl.points[1].error() == Approx(0.04).margin(0.02));
+  CHECK(nccl.points[2].error() == Approx(-0.05).margin(0.02));
+  CHECK(buckets.points[1].error() == Approx(-0.03).margin(0.02));
 
   INFO(
       "the table is written by: trainyard validate post-training --csv "

@@ -216,13 +216,14 @@ const std::vector<Listing>& listings() {
                           const RlStack stack = read_rl_stack(entry);
                           return {stack.loop, stack.reload};
                         }),
-        catalog_listing("weight-transfers", "weight-transfer",
-                        "post_training.weights: rate at which a policy comes to the engines, and the start",
-                        {{"rate", "rate_Bps", true}, {"start", "start_s", true}},
-                        [](const Node& entry, const Catalog&) -> ListRow {
-                          const WeightTransfer transfer = read_weight_transfer(entry);
-                          return {transfer.rate, transfer.start};
-                        }),
+        catalog_listing(
+            "weight-transfers", "weight-transfer",
+            "post_training.weights: rate at which a policy comes to the engines, start, host time of a tensor",
+            {{"rate", "rate_Bps", true}, {"start", "start_s", true}, {"a tensor", "tensor_s", true}},
+            [](const Node& entry, const Catalog&) -> ListRow {
+              const WeightTransfer transfer = read_weight_transfer(entry);
+              return {transfer.rate, transfer.start, transfer.tensor};
+            }),
         catalog_listing(
             "batch-errors", "batch-error", "explain --batch: published validation errors by batch",
             {{"network", "network"}, {"flat up to", "flat_up_to_samples", true}, {"error there", "flat_error"}},

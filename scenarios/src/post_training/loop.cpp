@@ -237,7 +237,7 @@ void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
   r.weights_network = simulated_transfer(choice, r);
-  r.weights = choice.transfer.time(r.sent, r.generation_gpus, r.weights_network);
+  r.weights = choice.transfer.time(r.sent, published_tensors(model), r.generation_gpus, r.weights_network);
   r.reload_copies = choice.has_own_nodes ? Seconds{} : host_copies(choice.generators.node, r.moved_states);
   r.reload = choice.has_own_nodes ? Seconds{} : choice.stack.reload + r.reload_copies;
   r.loop = choice.stack.loop;

@@ -1,6 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
@@ -56,19 +61,59 @@ std::string loop_interval_line(const LoopDoubt& doubt) {
       doubt.rows().size());
 }
 
-/// The errors of the step and of its parts, of the families to which nothing is fitted.
-std::vector<JudgedSet> sets_of_other_loops() {
-  std::vector<MeasuredFamily> families = measured_families({"post-training"});
-  families.erase(families.begin());  // that of the fit
+/// The errors of other loops and engines, and what they say of each part of a step.
+struct OtherLoops {
   std::vector<JudgedSet> sets;
+  HostFit host;
+  std::vector<MeasuredPoint> generation, training, step;  ///< points of families to which nothing is fitted
+};
+
+OtherLoops predict_other_loops() {
+  std::vector<MeasuredFamily> families = measured_families({"post-training"});
+  families.erase(families.begin());  // that of the fit of the loop
+  OtherLoops others;
   const std::vector<FamilyPrediction> predictions = predict_families(families);
-  for (const FamilyPrediction& family : predictions)
-    for (std::size_t i = 0; i < family.figures.size(); ++i)
-      if (const std::optional<ErrorSet> errors = family.figure(i)) {
-        JudgedSet& set = sets.emplace_back(judge_set(*errors, family.figures[i].limits));
-        set.judges = !words_of(set.limits).empty();
+  const auto add = [](std::vector<MeasuredPoint>& all, const std::vector<MeasuredPoint>& points) {
+    all.insert(all.end(), points.begin(), points.end());
+  };
+  for (std::size_t f = 0; f < families.size(); ++f)
+    for (std::size_t i = 0; i < predictions[f].figures.size(); ++i) {
+      const std::optional<ErrorSet> errors = predictions[f].figure(i);
+      if (!errors) continue;
+      const std::string& figure = predictions[f].figures[i].name;
+      JudgedSet& set = others.sets.emplace_back(judge_set(*errors, predictions[f].figures[i].limits));
+      set.judges = !words_of(set.limits).empty();
+      if (predictions[f].name == "trtllm-1.0") {
+        set.errors.name += ", in sample";
+        others.host = fit_host_time(families[f], predictions[f]);
+        others.sets.emplace_back(judge_set(others.host.left_out, predictions[f].figures[i].limits)).part = true;
+        add(others.generation, others.host.left_out.points);
+      } else {
+        if (figure == "step") add(others.step, errors->points);
+        if (figure == "update" || figure == "log-probabilities") add(others.training, errors->points);
+        if (figure == "generation" || figure == "throughput") add(others.generation, errors->points);
       }
-  return sets;
+    }
+  return others;
+}
+
+/// The errors of each part of a step, over all families, each predicted with constants that are fitted without it.
+std::vector<JudgedSet> sets_by_part(const PostTrainingErrors& errors, const OtherLoops& others) {
+  std::vector<MeasuredPoint> step = errors.model_left_out.points, transfers;
+  step.insert(step.end(), others.step.begin(), others.step.end());
+  for (const ErrorSet& set : errors.transfers)
+    if (set.name.ends_with("left out")) transfers.insert(transfers.end(), set.points.begin(), set.points.end());
+  for (const ErrorSet& set : errors.compared_transfers)
+    std::ranges::copy_if(set.points, std::back_inserter(transfers),
+                         [](const MeasuredPoint& point) { return !point.id.ends_with(kFittedTransfer); });
+  const auto part = [](const char* name, const std::vector<MeasuredPoint>& points, double mean, double rank) {
+    JudgedSet set = judge_set(error_set(name, points), {.mean = mean, .rank = rank, .aim = true});
+    set.draws = false;
+    return set;
+  };
+  return {part("by part: training half", others.training, 0.08, 0),
+          part("by part: generation", others.generation, 0.12, 0), part("by part: step", step, 0.12, 0.9),
+          part("by part: transfer of weights", transfers, 0.2, 0)};
 }
 
 std::string other_points_table(const std::vector<JudgedSet>& sets) {
@@ -135,12 +180,14 @@ int validate_post_training(const ValidationRequest& request) {
     JudgedSet& set = sets.emplace_back(judge_set(*left_out, kStepAim));
     set.part = true;
   }
-  const std::vector<JudgedSet> others = sets_of_other_loops();
-  sets.insert(sets.end(), others.begin(), others.end());
+  const OtherLoops others = predict_other_loops();
+  sets.insert(sets.end(), others.sets.begin(), others.sets.end());
   for (const ErrorSet& transfer : errors.transfers) sets.push_back(judge_set(transfer, kTransferAim));
   for (const ErrorSet& transfer : errors.compared_transfers) sets.push_back(judge_set(transfer, kTransferAim));
+  const std::vector<JudgedSet> parts = sets_by_part(errors, others);
+  sets.insert(sets.end(), parts.begin(), parts.end());
   std::string text = fmt::format("steps of post-training loops ({}) against the simulator\n", errors.source);
-  if (request.points) text += loop_runs_table(errors.runs) + other_points_table(others);
+  if (request.points) text += loop_runs_table(errors.runs) + other_points_table(others.sets);
   text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
   text += loop_constants_line("constants of the catalog", errors.catalog);
   text += loop_constants_line("a new fit to all steps  ", errors.fitted);
@@ -148,6 +195,11 @@ int validate_post_training(const ValidationRequest& request) {
       "left out: these four are fitted without the steps of that model or release; if the weights take less than a "
       "tenth of each of the other steps, their rate is taken as 50 GB/s, that of an adapter; the host time of a "
       "running sequence (engine vllm) is not fitted again\n";
+  text += fmt::format(
+      "host time of a sequence (engine trtllm): {} in the catalog, {} by a new fit to the throughputs of release 1.0\n"
+      "by part: points of all families; steps, throughputs of release 1.0 and transfers of checkpoint-engine with "
+      "constants that are fitted without their model, and others only if nothing is fitted to them\n",
+      show(others.host.catalog), show(others.host.fitted));
   const LoopDoubt doubt = left_out_loops(errors);
   text += loop_interval_line(doubt);
   if (!request.csv.empty()) write_atomically(request.csv, doubt.csv());

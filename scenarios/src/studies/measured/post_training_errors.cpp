@@ -8,6 +8,7 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/generation/rl_stack.hpp"
+#include "models/networks/network_entry.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -70,19 +71,29 @@ ErrorSet left_out_by(const std::string& name, const std::vector<LoopRun>& runs, 
 struct TransferRows {
   std::vector<std::string> models, methods;
   std::vector<double> policies, gpus, seconds;
+  std::vector<PublishedTensors> tensors;  ///< those of the network, if the catalog has it
+
+  Seconds predicted(const WeightTransfer& transfer, std::size_t row) const {
+    return transfer.time(Bytes{policies[row]}, tensors[row], static_cast<int>(gpus[row]));
+  }
 };
 
 TransferRows transfer_rows(const std::string& transfer, bool fitted) {
   TransferRows rows;
+  const Catalog catalog;
   MeasuredTable table(shipped_file("scenarios/measured/tables/rl_weight_sync.csv"),
-                      {"model", "gpus", "method", "transfer", "fitted", "policy_GB", "update_s"});
+                      {"model", "network", "gpus", "method", "transfer", "fitted", "policy_GB", "update_s"});
   while (table.next()) {
     if (table.text("transfer") != transfer || (table.text("fitted") == "yes") != fitted) continue;
     rows.models.push_back(table.text("model"));
-    rows.methods.push_back(table.text("method"));
+    rows.methods.push_back(table.text("method") + (table.text("fitted") == "one" ? kFittedTransfer : ""));
     rows.policies.push_back(table.positive("policy_GB") * 1e9);
     rows.gpus.push_back(table.positive("gpus"));
     rows.seconds.push_back(table.positive("update_s"));
+    const std::string network = table.text("network");
+    rows.tensors.push_back(network.empty() ? PublishedTensors{}
+                                           : published_tensors(read_network_entry(
+                                                 catalog.resolve("network", Node::scalar_node(network)))));
   }
   return rows;
 }
@@ -93,7 +104,7 @@ WeightTransfer refitted_transfer(const TransferRows& rows, WeightTransfer transf
   double a = 0, b = 0, c = 0, d = 0, e = 0;  // sums of the normal equations of start + policy · x
   for (std::size_t i = 0; i < rows.models.size(); ++i) {
     if (rows.models[i] == left_out) continue;
-    const double doublings = transfer.time(Bytes{}, static_cast<int>(rows.gpus[i])).value - transfer.start.value;
+    const double doublings = transfer.time(Bytes{}, {}, static_cast<int>(rows.gpus[i])).value - transfer.start.value;
     const double weight = 1 / (rows.seconds[i] * rows.seconds[i]), size = rows.policies[i],
                  rest = rows.seconds[i] - doublings;
     a += weight, b += weight * size, c += weight * size * size, d += weight * rest, e += weight * rest * size;
@@ -110,9 +121,7 @@ void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
   const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name)));
   std::vector<MeasuredPoint> in_sample, left_out;
   for (std::size_t i = 0; i < rows.models.size(); ++i) {
-    const auto time = [&](const WeightTransfer& model) {
-      return model.time(Bytes{rows.policies[i]}, static_cast<int>(rows.gpus[i])).value;
-    };
+    const auto time = [&](const WeightTransfer& model) { return rows.predicted(model, i).value; };
     const std::string id = rows.models[i] + " on " + std::to_string(static_cast<int>(rows.gpus[i]));
     in_sample.push_back({id, time(transfer), rows.seconds[i]});
     left_out.push_back({id, time(refitted_transfer(rows, transfer, rows.models[i])), rows.seconds[i]});
@@ -121,15 +130,14 @@ void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
   sets.push_back(error_set("weights by " + name + ", its model left out", std::move(left_out)));
 }
 
-/// Compares a transfer with updates by verl, to which no constant of it is fitted.
+/// Compares a transfer with updates by verl.
 ErrorSet compared_transfer(const std::string& name) {
   const TransferRows rows = transfer_rows(name, false);
   const Catalog catalog;
   const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name)));
   std::vector<MeasuredPoint> points;
   for (std::size_t i = 0; i < rows.models.size(); ++i)
-    points.push_back({rows.models[i] + " by " + rows.methods[i],
-                      transfer.time(Bytes{rows.policies[i]}, static_cast<int>(rows.gpus[i])).value, rows.seconds[i]});
+    points.push_back({rows.models[i] + " by " + rows.methods[i], rows.predicted(transfer, i).value, rows.seconds[i]});
   return error_set("weights by " + name + " in verl", std::move(points));
 }
 
@@ -262,6 +270,38 @@ LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
   return best;
 }
 
+HostFit fit_host_time(const MeasuredFamily& family, const FamilyPrediction& prediction) {
+  const std::vector<MeasuredPoint> points = prediction.figure(0)->points;
+  std::vector<std::string> models;
+  std::vector<double> tensor;  // GPUs on which a token waits for the host
+  HostFit fit;
+  for (const MeasuredPoint& point : points) {
+    const Scenario s = read_scenario(family.scenario(family.row(point.id)), point.id);
+    models.push_back(s.network.name);
+    tensor.push_back(s.generation->layout.tensor);
+    fit.catalog = s.generation->engine.host_sequence;
+  }
+  const auto throughput = [&](std::size_t row, double host) {
+    return 1 / (1 / points[row].predicted + (host - fit.catalog.value) * tensor[row]);
+  };
+  const auto best_without = [&](const std::string& left_out) {
+    double best = 0, least = INFINITY;
+    for (int tenths = 1; tenths <= 400; ++tenths) {
+      const double host = tenths * 1e-7;
+      double error = 0;
+      for (std::size_t i = 0; i < points.size(); ++i)
+        if (models[i] != left_out) error += std::abs(throughput(i, host) / points[i].measured - 1);
+      if (error < least) least = error, best = host;
+    }
+    return best;
+  };
+  fit.fitted = Seconds{best_without("")};
+  std::vector<MeasuredPoint> left_out = points;
+  for (std::size_t i = 0; i < points.size(); ++i) left_out[i].predicted = throughput(i, best_without(models[i]));
+  fit.left_out = error_set("its model left out", std::move(left_out));
+  return fit;
+}
+
 PostTrainingErrors post_training_errors() {
   PostTrainingErrors errors;
   const std::vector<MeasuredFamily> families = measured_families({"post-training"});
@@ -285,7 +325,7 @@ PostTrainingErrors post_training_errors() {
   errors.release_left_out = left_out_by("its release left out", errors.runs, errors.catalog, &LoopRun::release);
   for (const char* transfer : {"checkpoint-engine-broadcast", "checkpoint-engine-p2p"})
     add_transfer(transfer, errors.transfers);
-  for (const char* transfer : {"verl-nccl", "checkpoint-engine-broadcast"})
+  for (const char* transfer : {"verl-nccl", "verl-checkpoint-engine", "verl-buckets"})
     errors.compared_transfers.push_back(compared_transfer(transfer));
   return errors;
 }

@@ -6,6 +6,7 @@
 #include "scenarios/src/answer/post_training_result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 
 namespace trainyard {
 
@@ -33,7 +34,7 @@ struct PostTrainingErrors {
   ErrorSet in_sample, model_left_out, release_left_out;
   ErrorLimits limits;
   std::string source;
-  /// Transfers of the catalog against updates by verl, to which they are not fitted.
+  /// Transfers of the catalog against updates by verl.
   std::vector<ErrorSet> compared_transfers;
   std::vector<ErrorSet> transfers;  ///< two sets for each transfer: in sample, and with each model left out
 };
@@ -80,6 +81,18 @@ std::string unmeasured_loop_parts(const Scenario&);
 
 /// Adds the intervals of step time and samples per second.
 void add_loop_interval(const Scenario&, PostTrainingResult&);
+
+/// Ends the name of a measured transfer from which alone a constant of its entry comes.
+inline constexpr const char* kFittedTransfer = ", fitted";
+
+/// The host time of a running sequence of an engine, fitted to throughputs at full load.
+struct HostFit {
+  Seconds catalog, fitted;  ///< that of the catalog, and the one with the smallest mean error
+  ErrorSet left_out;        ///< each throughput with the host time that is fitted without its model
+};
+
+/// Fits it to the first figure of a family. An engine spends it once for each token, so that no run is simulated again.
+HostFit fit_host_time(const MeasuredFamily&, const FamilyPrediction&);
 
 /// Predicts the runs of scenarios/measured/post-training, and fits the constants with each model and release left out.
 PostTrainingErrors post_training_errors();
