@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cmath>
 
 #include "sim/error.hpp"
 #include "sim/units.hpp"
@@ -42,6 +43,11 @@ class Formula : public Arithmetic {
     while (at_ < text_.size() && is_word_character(text_[at_])) ++at_;
     if (at_ == begin) refuse();
     const std::string_view word = text_.substr(begin, at_ - begin);
+    if (word == "floor" && take('(')) {
+      const double inner = sum();
+      if (!take(')')) refuse();
+      return std::floor(inner);
+    }
     return std::isalpha(static_cast<unsigned char>(word.front())) ? value_(word) : parse_number(word);
   }
 };

@@ -131,9 +131,8 @@ void refuse_other_networks(Fields& f) {
   if (!f.has("model_type") && f.has("_class_name"))
     fail(f.place_of("_class_name"),
          f.what() + ": " + f.text("_class_name") +
-             " is part of a diffusion pipeline, which is no language model, and its config is not modelled yet; "
-             "nearest: "
-             "a network that is written as operators, such as \"flux-1-dev\" (trainyard help limits)");
+             " is part of a diffusion pipeline, which is no language model, and its config is not modelled yet" +
+             hint(f.text("_class_name"), operator_configs("_class_name")));
   if (!f.has("model_type")) return;
   const std::string type = f.text("model_type");
   for (const UnmodelledKey& row : not_modelled())
@@ -150,6 +149,11 @@ TransformerConfig read_text(const Node& node) {
   refuse_other_networks(f);
   const std::vector<std::string> families = transformers::transformer_families().names();
   if (!f.has("model_type")) fail(c.place, "model: missing key \"model_type\"" + hint("", families));
+  if (const std::string type = f.text("model_type"); place_among(type, families) == families.size()) {
+    std::vector<std::string> all = operator_configs("model_type");
+    all.insert(all.end(), families.begin(), families.end());
+    fail(f.place_of("model_type"), "model.model_type: unknown value \"" + type + "\"" + hint(type, all));
+  }
   c.model_type = f.choice("model_type", families);
   c.name = f.text("name", f.text("_name_or_path", c.model_type));
   c.source = f.text("_source", "");
@@ -162,7 +166,12 @@ TransformerConfig read_text(const Node& node) {
 }  // namespace
 
 TransformerConfig read_transformer(const Node& config) {
-  if (const std::optional<Node> listed = operator_document(config)) return read_text(*listed);
+  const Node* type = config.find("model_type");
+  const bool has_family = type && !config.find("_class_name") &&
+                          place_among(type->scalar, transformers::transformer_families().names()) <
+                              transformers::transformer_families().names().size();
+  if (const std::optional<Node> listed = has_family ? std::nullopt : operator_document(config))
+    return read_text(*listed);
   const Node* text = config.find("text_config");
   if (!text || text->kind != Node::Kind::map) return read_text(config);
   try {

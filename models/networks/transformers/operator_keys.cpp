@@ -17,6 +17,8 @@ const Key kOperatorEveryRank{
     "every_rank",
     "Whether every context and tensor rank has all rows of this or any other operator, such as a text that "
     "others attend to. Default: false."};
+const Key kOperatorWhen{
+    "when", "Formula of sizes: if it is 0, this or any other operator is left out, for example 1. Default: 1."};
 
 namespace {
 

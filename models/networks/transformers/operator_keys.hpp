@@ -13,7 +13,7 @@ struct OperatorWord {
   bool is_required = true;
 };
 
-/// An operator that layers can list, with the keys that it has besides `name`, `rows` and `every_rank`. The words are those
+/// An operator that layers can list, with the keys that it has besides `name`, `rows`, `every_rank` and `when`. The words are those
 /// of `trainyard help scenario`.
 struct OperatorKeys {
   const char* word;
@@ -32,8 +32,8 @@ const std::vector<OperatorKeys>& operator_keys();
 /// Returns the keys of an operator. Throws UserError with the nearest word.
 const OperatorKeys& operator_keys(const std::string& word, const Place&);
 
-/// The keys of all operators: name, rows, every_rank.
-extern const Key kOperatorName, kOperatorRows, kOperatorEveryRank;
+/// The keys of all operators: name, rows, every_rank, when.
+extern const Key kOperatorName, kOperatorRows, kOperatorEveryRank, kOperatorWhen;
 
 /// Returns a network of one layer with the operator's example, as a document's text.
 std::string operator_example(const OperatorKeys&);

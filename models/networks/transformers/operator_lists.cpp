@@ -1,15 +1,15 @@
 // Reads networks that are written as layers of operators.
-// Hugging Face's configs of networks that the catalog writes as operators.
 #include "models/networks/transformers/operator_lists.hpp"
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "models/networks/transformers/operator_keys.hpp"
-#include "models/reading/catalog.hpp"
 #include "models/reading/formula.hpp"
 #include "sim/error.hpp"
 
@@ -22,8 +22,25 @@ const Key kBranch{"operators",
                   "The operators of a residual's branch, or those that run while tables exchange vectors, for "
                   "example [rms_norm: {width: hidden}]."};
 
-/// Reads `linear: {in: hidden, out: 64}`.
-ListedOperator read_operator(const Node& item) {
+/// Is a formula of sizes other than 0? Throws UserError if it is no formula.
+bool is_true(const std::string& formula, const SizeValues& sizes, const Place& place, const std::string& what) {
+  return formula.empty() || any_value(formula, sizes, place, what) != 0;
+}
+
+/// Reads a flag: true, false, or a formula of sizes that is 0 or not.
+bool read_flag(Fields& fields, const Key& key, const SizeValues& sizes) {
+  const Node* value = fields.child(key);
+  const bool is_formula = value && value->kind == Node::Kind::scalar && !value->scalar.empty() &&
+                          (std::isalpha(static_cast<unsigned char>(value->scalar.front())) != 0) &&
+                          lower_case(value->scalar) != "true" && lower_case(value->scalar) != "false";
+  return is_formula ? is_true(fields.formula(key), sizes, value->place, fields.path(key.name))
+                    : fields.boolean(key, false);
+}
+
+std::vector<ListedOperator> read_all(const std::vector<Node>& items, const SizeValues& sizes);
+
+/// Reads `linear: {in: hidden, out: 64}`. No value: its `when` is 0.
+std::optional<ListedOperator> read_operator(const Node& item, const SizeValues& values) {
   if (item.kind != Node::Kind::map || item.fields.size() != 1)
     fail(item.place, "model.layers: expected an operator, such as linear: {in: hidden, out: 64}");
   const OperatorKeys& keys = operator_keys(item.fields.front().first, item.fields.front().second.key_place);
@@ -37,13 +54,13 @@ ListedOperator read_operator(const Node& item) {
   const auto read_further = [&](const Key& key) {
     if (std::string formula = fields.formula(key, ""); !formula.empty()) op.sizes[std::string(key.name)] = formula;
   };
-  const auto read_flag = [&](const Key& key) {
-    if (fields.boolean(key, false)) op.flags.emplace(key.name);
+  const auto add_flag = [&](const Key& key) {
+    if (read_flag(fields, key, values)) op.flags.emplace(key.name);
   };
   for (const Key& key : keys.further) read_further(key);
-  for (const Key& key : keys.flags) read_flag(key);
+  for (const Key& key : keys.flags) add_flag(key);
   read_further(kOperatorRows);
-  read_flag(kOperatorEveryRank);
+  add_flag(kOperatorEveryRank);
   for (const OperatorWord& word : keys.words)
     if (const std::string chosen =
             word.is_required ? fields.choice(word.key, word.words) : fields.choice(word.key, word.words, "");
@@ -56,11 +73,23 @@ ListedOperator read_operator(const Node& item) {
     const Node& branch = fields.required_child(kBranch);
     if (branch.kind != Node::Kind::list)
       fail(branch.place, fmt::format("model.layers: {}: expected a list of operators", op.word));
-    for (const Node& inner : branch.items) op.operators.push_back(read_operator(inner));
+    op.operators = read_all(branch.items, values);
   }
+  const std::string condition = fields.formula(kOperatorWhen, "");
   fields.finish();
+  if (!is_true(condition, values, op.place, fields.path(kOperatorWhen.name))) return std::nullopt;
   return op;
 }
+
+std::vector<ListedOperator> read_all(const std::vector<Node>& items, const SizeValues& sizes) {
+  std::vector<ListedOperator> all;
+  for (const Node& item : items)
+    if (std::optional<ListedOperator> op = read_operator(item, sizes)) all.push_back(std::move(*op));
+  return all;
+}
+
+const Key kLayerWhen{"when",
+                     "Formula of sizes: if it is 0, the layer or group is left out, for example 1. Default: 1."};
 
 std::size_t count_of(const std::vector<ListedOperator>& operators) {
   std::size_t count = operators.size();
@@ -97,6 +126,7 @@ ListedLayer read_listed_layer(const Node& item, const SizeValues& sizes) {
   layer.place = item.place;
   layer.name = fields.text({"layer", "Name of a layer, for example block. The network can be cut between layers."});
   layer.repeat = read_repeat(fields, sizes);
+  fields.formula(kLayerWhen, "");
   layer.width = fields.formula(
       {"width", "Elements in a row of a layer's output, for example hidden. Default: the layer ends with the loss."},
       "");
@@ -108,7 +138,8 @@ ListedLayer read_listed_layer(const Node& item, const SizeValues& sizes) {
        "the one before it gives."});
   if (operators.kind != Node::Kind::list || operators.items.empty())
     fail(operators.place, "model.layers: expected a list of operators");
-  for (const Node& inner : operators.items) layer.operators.push_back(read_operator(inner));
+  layer.operators = read_all(operators.items, sizes);
+  if (layer.operators.empty()) fail(operators.place, "model.layers: all operators of the layer are left out (when)");
   fields.finish();
   return layer;
 }
@@ -127,9 +158,12 @@ std::vector<std::string> read_pattern(const Node& pattern) {
 
 /// Reads a layer, or a group of layers in the order of its pattern, which is repeated.
 void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLayer>& layers) {
+  const Node* condition = item.kind == Node::Kind::map ? item.find("when") : nullptr;
+  if (condition && !is_true(condition->scalar, sizes, condition->place, "model.layers: when")) return;
   if (item.kind != Node::Kind::map || item.find("layer") || !item.find("layers"))
     return layers.push_back(read_listed_layer(item, sizes));
   Fields fields(item, "model.layers");
+  fields.formula(kLayerWhen, "");
   const Node& inner = fields.required_child(
       {"layers", "Layers of a group, which are blocks, for example [{layer: M, operators: [move: {in: 1, out: 1}]}]."});
   std::vector<ListedLayer> group;
@@ -186,154 +220,9 @@ void check_tied(const std::vector<ListedOperator>& operators, const ListedOperat
   }
 }
 
-using KeyAndText = std::pair<const char*, const char*>;
-
-/// A kind of config, and the entry of the catalog with its layers.
-struct OperatorConfig {
-  const char *key, *type;         ///< key that says the kind, and its value
-  const char* network;            ///< name in the catalog
-  std::vector<KeyAndText> sizes;  ///< key of the config, and the size of the entry that it replaces
-  std::vector<KeyAndText> fixed;  ///< key of the config, and the only value that the layers are written for
-  std::vector<const char*> ignored;
-  std::vector<KeyAndText> tower;  ///< sizes in `vision_config`
-};
-
-const std::vector<OperatorConfig>& operator_configs() {
-  static const std::vector<OperatorConfig> all{
-      {"_class_name",
-       "DiTTransformer2DModel",
-       "dit-xl-2",
-       {{"num_attention_heads", "heads"}, {"attention_head_dim", "head"}, {"num_layers", "blocks"}},
-       {{"in_channels", "4"}, {"out_channels", "8"}, {"patch_size", "2"}, {"num_embeds_ada_norm", "1000"}},
-       {"activation_fn", "attention_bias", "cross_attention_dim", "dropout", "norm_elementwise_affine",
-        "norm_num_groups", "norm_type", "num_vector_embeds", "only_cross_attention", "sample_size", "upcast_attention",
-        "use_linear_projection", "norm_eps"},
-       {}},
-      {"_class_name",
-       "FluxTransformer2DModel",
-       "flux-1-dev",
-       {{"num_attention_heads", "heads"},
-        {"attention_head_dim", "head"},
-        {"num_layers", "double_blocks"},
-        {"num_single_layers", "single_blocks"},
-        {"in_channels", "patch"},
-        {"joint_attention_dim", "text_width"},
-        {"pooled_projection_dim", "pooled"}},
-       {{"guidance_embeds", "true"}, {"patch_size", "1"}},
-       {"axes_dims_rope", "out_channels"},
-       {}},
-      {"_class_name",
-       "QwenImageTransformer2DModel",
-       "qwen-image",
-       {{"num_attention_heads", "heads"},
-        {"attention_head_dim", "head"},
-        {"num_layers", "blocks"},
-        {"in_channels", "patch"},
-        {"joint_attention_dim", "text_width"}},
-       {{"guidance_embeds", "false"}, {"patch_size", "2"}, {"out_channels", "16"}},
-       {"axes_dims_rope", "pooled_projection_dim"},
-       {}},
-      {"_class_name",
-       "PixArtTransformer2DModel",
-       "pixart-sigma-xl-2",
-       {{"num_attention_heads", "heads"},
-        {"attention_head_dim", "head"},
-        {"num_layers", "blocks"},
-        {"caption_channels", "text_width"}},
-       {{"in_channels", "4"},
-        {"out_channels", "8"},
-        {"patch_size", "2"},
-        {"use_additional_conditions", "false"},
-        {"attention_bias", "true"}},
-       {"activation_fn", "attention_type", "cross_attention_dim", "dropout", "interpolation_scale",
-        "norm_elementwise_affine", "norm_eps", "norm_num_groups", "norm_type", "num_embeds_ada_norm", "sample_size",
-        "upcast_attention"},
-       {}},
-      {"_class_name",
-       "CogVideoXTransformer3DModel",
-       "cogvideox-5b",
-       {{"num_attention_heads", "heads"},
-        {"attention_head_dim", "head"},
-        {"num_layers", "blocks"},
-        {"text_embed_dim", "text_width"},
-        {"max_text_seq_length", "text"},
-        {"time_embed_dim", "time"}},
-       {{"in_channels", "16"},
-        {"out_channels", "16"},
-        {"patch_size", "2"},
-        {"attention_bias", "true"},
-        {"norm_elementwise_affine", "true"},
-        {"use_rotary_positional_embeddings", "true"},
-        {"use_learned_positional_embeddings", "false"}},
-       {"activation_fn", "dropout", "flip_sin_to_cos", "freq_shift", "norm_eps", "sample_frames", "sample_height",
-        "sample_width", "spatial_interpolation_scale", "temporal_compression_ratio", "temporal_interpolation_scale",
-        "timestep_activation_fn"},
-       {}},
-      {"_class_name",
-       "WanModel",
-       "wan2.1-t2v-14b",
-       {{"dim", "hidden"},
-        {"ffn_dim", "inner"},
-        {"freq_dim", "frequencies"},
-        {"num_heads", "heads"},
-        {"num_layers", "blocks"},
-        {"text_len", "text"}},
-       {{"model_type", "t2v"}, {"in_dim", "16"}, {"out_dim", "16"}},
-       {"eps"},
-       {}},
-      {"_class_name",
-       "WanTransformer3DModel",
-       "wan2.1-t2v-14b",
-       {{"num_attention_heads", "heads"},
-        {"attention_head_dim", "head"},
-        {"ffn_dim", "inner"},
-        {"freq_dim", "frequencies"},
-        {"num_layers", "blocks"},
-        {"text_dim", "text_width"}},
-       {{"cross_attn_norm", "true"},
-        {"in_channels", "16"},
-        {"out_channels", "16"},
-        {"image_dim", "null"},
-        {"added_kv_proj_dim", "null"},
-        {"pos_embed_seq_len", "null"}},
-       {"eps", "patch_size", "qk_norm", "rope_max_seq_len"},
-       {}},
-      {"model_type",
-       "qwen2_5_vl",
-       "qwen2.5-vl-7b",
-       {{"hidden_size", "hidden"},
-        {"intermediate_size", "inner"},
-        {"num_attention_heads", "heads"},
-        {"num_key_value_heads", "key_value_heads"},
-        {"num_hidden_layers", "blocks"},
-        {"vocab_size", "vocabulary"}},
-       {{"tie_word_embeddings", "false"}, {"use_sliding_window", "false"}},
-       {"architectures",         "attention_dropout",   "bos_token_id",         "eos_token_id",
-        "vision_start_token_id", "vision_end_token_id", "vision_token_id",      "image_token_id",
-        "video_token_id",        "hidden_act",          "initializer_range",    "max_position_embeddings",
-        "max_window_layers",     "rms_norm_eps",        "rope_theta",           "rope_scaling",
-        "sliding_window",        "torch_dtype",         "transformers_version", "use_cache"},
-       {{"depth", "vision_blocks"},
-        {"hidden_size", "vision"},
-        {"intermediate_size", "vision_inner"},
-        {"num_heads", "vision_heads"}}}};
-  return all;
-}
-
-/// Replaces the sizes that the fields state.
-void take_sizes(Fields& fields, const std::vector<KeyAndText>& keys, Node& sizes) {
-  for (const auto& [key, size] : keys) {
-    if (!fields.has(key)) continue;
-    const std::int64_t value = fields.integer(key, 1);
-    Node& node = *sizes.find(size);
-    node.scalar = std::to_string(value);
-    node.place = fields.place_of(key);
-  }
-}
-
 }  // namespace
 
-double size_value(const std::string& formula, const SizeValues& sizes, const Place& place, const std::string& what) {
+double any_value(const std::string& formula, const SizeValues& sizes, const Place& place, const std::string& what) {
   double value = 0;
   try {
     value = evaluate(formula, [&sizes](std::string_view name) {
@@ -346,6 +235,11 @@ double size_value(const std::string& formula, const SizeValues& sizes, const Pla
   } catch (const UserError& e) {
     fail(place, fmt::format("{}: {}", what, e.what()));
   }
+  return value;
+}
+
+double size_value(const std::string& formula, const SizeValues& sizes, const Place& place, const std::string& what) {
+  const double value = any_value(formula, sizes, place, what);
   if (!std::isfinite(value) || value <= 0)
     fail(place, fmt::format("{}: \"{}\" is {:.10g}{}; expected a size above 0", what, formula, value,
                             sizes.count("tokens") > 0 ? fmt::format(" with {:.10g} tokens", sizes.at("tokens")) : ""));
@@ -354,13 +248,14 @@ double size_value(const std::string& formula, const SizeValues& sizes, const Pla
 
 SizeValues OperatorLists::values(double tokens) const {
   SizeValues all{{"tokens", tokens}, {"sample", 1}};
-  for (const auto& [name, formula] : sizes) all[name] = size_value(formula, all, place, "model.sizes." + name);
+  for (const auto& [name, formula] : sizes) all[name] = any_value(formula, all, place, "model.sizes." + name);
   return all;
 }
 
 OperatorLists read_operator_lists(Fields& fields, double tokens) {
   OperatorLists lists;
   lists.place = fields.place();
+  check_hugging_face(fields);
   if (const Node* sizes = fields.child(
           {"sizes",
            "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and of "
@@ -394,38 +289,6 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
   }
   check_widths(lists, sizes);
   return lists;
-}
-
-std::optional<Node> operator_document(const Node& config) {
-  for (const OperatorConfig& kind : operator_configs()) {
-    const Node* type = config.find(kind.key);
-    if (!type || type->scalar != kind.type) continue;
-    Node entry = Catalog().resolve("network", Node::scalar_node(kind.network, type->place));
-    Node& sizes = *entry.find("sizes");
-    Fields fields(config, "model");
-    fields.has(kind.key);
-    take_sizes(fields, kind.sizes, sizes);
-    for (const auto& [key, value] : kind.fixed)
-      if (fields.has(key) && lower_case(fields.text(key)) != value)
-        fields.refuse(key, fields.text(key) + " is not modelled; expected " + value);
-    for (const char* key : kind.ignored) fields.has(key);
-    for (const char* key : {"_diffusers_version", "_name_or_path"}) fields.has(key);
-    if (!kind.tower.empty() && fields.has("vision_config")) {
-      Fields tower(*fields.child("vision_config"), "model.vision_config");
-      take_sizes(tower, kind.tower, sizes);
-      for (const char* key :
-           {"model_type", "in_chans", "in_channels", "out_hidden_size", "patch_size", "spatial_merge_size",
-            "spatial_patch_size", "window_size", "fullatt_block_indexes", "tokens_per_second", "temporal_patch_size",
-            "hidden_act", "torch_dtype", "initializer_range"})
-        tower.has(key);
-      tower.finish();
-    }
-    for (const char* key : {"name", "_source"})
-      if (fields.has(key)) *entry.find(key) = *fields.child(key);
-    fields.finish();
-    return entry;
-  }
-  return std::nullopt;
 }
 
 }  // namespace trainyard

@@ -46,7 +46,8 @@ struct OperatorLists {
   std::vector<ListedLayer> layers;
   Place place;
 
-  /// Returns the sizes for sequences of this length. Throws UserError if one is not above 0.
+  /// Returns the sizes for sequences of this length. Throws UserError if one is no formula. A size may be 0 if only
+  /// conditions and flags read it.
   SizeValues values(double tokens) const;
 };
 
@@ -58,10 +59,17 @@ void check_widths(const OperatorLists&, const SizeValues&);
 /// Reads `sizes` and `layers`, and computes each size once for sequences of `tokens`. Throws UserError with the place.
 OperatorLists read_operator_lists(Fields&, double tokens);
 
-/// Returns the entry of the catalog with the layers of a Hugging Face config, and the sizes of the config. No value: the
-/// config is of another kind. Throws UserError for keys and values that the layers are not written for.
+/// Returns the entry of the catalog whose section `hugging_face` is for a config, with the sizes of the config. No value:
+/// no entry is for such a config. Throws UserError for keys and values that the layers are not written for.
 std::optional<Node> operator_document(const Node& config);
 
+/// Returns the kinds of configs that entries of the catalog are for. `key`: "model_type" or "_class_name".
+std::vector<std::string> operator_configs(std::string_view key);
+/// Checks the form of the section `hugging_face` of a network. Throws UserError with the place.
+void check_hugging_face(Fields&);
+
+/// Returns the value of a formula. Throws UserError at `place` with `what` if it is no formula.
+double any_value(const std::string& formula, const SizeValues&, const Place& place, const std::string& what);
 /// Returns the value of a formula. Throws UserError at `place` with `what` if it is not above 0, or no formula.
 double size_value(const std::string& formula, const SizeValues&, const Place& place, const std::string& what);
 

@@ -52,7 +52,7 @@ std::string operator_path(const AskedField& field) {
   if (field.what == "model" || field.what == "model.layers" || field.what == "model.layers.operators")
     return field.what + "." + field.key;
   if (!field.what.starts_with(operators)) return "";
-  for (const Key& common : {kOperatorName, kOperatorRows, kOperatorEveryRank})
+  for (const Key& common : {kOperatorName, kOperatorRows, kOperatorEveryRank, kOperatorWhen})
     if (field.key == common.name) return "model.layers.operators.linear." + field.key;
   return "model.layers.operators." + field.what.substr(operators.size()) + "." + field.key;
 }

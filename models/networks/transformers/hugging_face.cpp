@@ -1,0 +1,335 @@
+// Reads Hugging Face's configs of networks that the catalog writes as operators: the section `hugging_face` of an entry
+// maps the keys of a config to the entry's sizes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/networks/transformers/operator_lists.hpp"
+#include "models/reading/catalog.hpp"
+#include "models/reading/formula.hpp"
+#include "sim/error.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Keys of PretrainedConfig and of diffusers that change neither shapes nor kernels, at any depth of a config.
+constexpr const char* kIgnored[] = {"_diffusers_version",
+                                    "_name_or_path",
+                                    "_num_labels",
+                                    "_attn_implementation_autoset",
+                                    "add_cross_attention",
+                                    "architectures",
+                                    "attn_implementation",
+                                    "auto_map",
+                                    "bad_words_ids",
+                                    "begin_suppress_tokens",
+                                    "bos_token_id",
+                                    "chunk_size_feed_forward",
+                                    "classifier_dropout",
+                                    "cross_attention_hidden_size",
+                                    "decoder_start_token_id",
+                                    "diversity_penalty",
+                                    "do_sample",
+                                    "dtype",
+                                    "early_stopping",
+                                    "encoder_no_repeat_ngram_size",
+                                    "eos_token_id",
+                                    "exponential_decay_length_penalty",
+                                    "finetuning_task",
+                                    "force_bos_token_to_be_generated",
+                                    "forced_bos_token_id",
+                                    "forced_eos_token_id",
+                                    "gradient_checkpointing",
+                                    "id2label",
+                                    "init_std",
+                                    "initializer_factor",
+                                    "initializer_range",
+                                    "is_decoder",
+                                    "is_encoder_decoder",
+                                    "label2id",
+                                    "layer_norm_eps",
+                                    "length_penalty",
+                                    "max_length",
+                                    "min_length",
+                                    "no_repeat_ngram_size",
+                                    "norm_eps",
+                                    "num_beam_groups",
+                                    "num_beams",
+                                    "num_labels",
+                                    "num_return_sequences",
+                                    "output_attentions",
+                                    "output_hidden_states",
+                                    "output_past",
+                                    "output_scores",
+                                    "pad_token_id",
+                                    "prefix",
+                                    "problem_type",
+                                    "pruned_heads",
+                                    "remove_invalid_values",
+                                    "repetition_penalty",
+                                    "return_dict",
+                                    "return_dict_in_generate",
+                                    "rms_norm_eps",
+                                    "rope_theta",
+                                    "sep_token_id",
+                                    "suppress_tokens",
+                                    "task_specific_params",
+                                    "temperature",
+                                    "tf_legacy_loss",
+                                    "tokenizer_class",
+                                    "top_k",
+                                    "top_p",
+                                    "torch_dtype",
+                                    "torchscript",
+                                    "transformers_version",
+                                    "typical_p",
+                                    "use_bfloat16",
+                                    "use_cache"};
+
+const Key kSection{
+    "hugging_face",
+    "Which config.json has the layers of a network of operators, and from which of its keys the sizes are read, for "
+    "example {model_type: tiny, sizes: {hidden: d_model}}. Default: none."};
+
+/// The field at a dotted path of keys and of numbers of a list's items; null if it is absent or null.
+const Node* value_at(const Node& config, std::string_view path) {
+  const Node* node = &config;
+  while (node && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    const std::string key(path.substr(0, dot));
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+    if (node->kind == Node::Kind::list) {
+      const bool is_number = std::ranges::all_of(key, [](unsigned char c) { return std::isdigit(c) != 0; });
+      const std::size_t index = is_number && key.size() < 5 ? std::stoul(key) : node->items.size();
+      node = index < node->items.size() ? &node->items[index] : nullptr;
+    } else {
+      node = node->find(key);
+    }
+  }
+  return node && node->kind != Node::Kind::null ? node : nullptr;
+}
+
+/// The kind of config that a section is for: "model_type" or "_class_name", and its value.
+struct ConfigKind {
+  std::string key, value;
+};
+ConfigKind read_kind(Fields& section) {
+  const char* key = section.has("_class_name") ? "_class_name" : "model_type";
+  return {key, section.text(key)};
+}
+
+std::vector<const Node*> sections_of(const Node& entry) {
+  const Node* section = entry.find(kSection);
+  std::vector<const Node*> all;
+  if (!section) return all;
+  if (section->kind != Node::Kind::list) return {section};
+  for (const Node& item : section->items) all.push_back(&item);
+  return all;
+}
+
+/// Reads a config by one section, and replaces the sizes of the entry.
+class ConfigReader {
+ public:
+  ConfigReader(const Node& config, const Node& section, Node& entry)
+      : config_(config), section_(section, "model.hugging_face"), entry_(entry) {
+    const ConfigKind kind = read_kind(section_);
+    known_ = {kind.key, "name", "_source"};
+  }
+
+  void read() {
+    ignored_.insert(std::begin(kIgnored), std::end(kIgnored));
+    for (const std::string& key : section_.texts("ignored")) ignored_.insert(key);
+    check_values();
+    replace_sizes();
+    check_unread(config_, "");
+    for (const char* key : {"name", "_source"})
+      if (const Node* value = config_.find(key)) *entry_.find(key) = *value;
+    set_tokens();
+    section_.finish();
+  }
+
+ private:
+  const Node& config_;
+  Fields section_;
+  Node& entry_;
+  std::set<std::string> known_, ignored_;
+
+  const Node* look_up(const std::string& path) {
+    known_.insert(path);
+    return value_at(config_, path);
+  }
+
+  /// Refuses values for which the layers are not written.
+  void check_values() {
+    const Node* values = section_.child("values");
+    if (!values) return;
+    for (const auto& [path, legal] : values->fields) {
+      known_.insert(path);
+      const Node* stated = value_at(config_, path);
+      if (!stated || stated->kind != Node::Kind::scalar) continue;
+      std::vector<std::string> words{legal.scalar};
+      if (legal.kind == Node::Kind::list) {
+        words.clear();
+        for (const Node& item : legal.items) words.push_back(item.scalar);
+      }
+      if (std::ranges::none_of(words, [&](const auto& w) { return lower_case(w) == lower_case(stated->scalar); }))
+        fail(stated->place, fmt::format("model.{}: {} is not modelled; expected {}", path, stated->scalar,
+                                        words.front().empty() ? "null" : words.front()));
+    }
+  }
+
+  std::string number_text(const Node& value, const std::string& path) const {
+    if (value.kind == Node::Kind::scalar) {
+      if (lower_case(value.scalar) == "true") return "1";
+      if (lower_case(value.scalar) == "false") return "0";
+      try {
+        if (parse_number(value.scalar) >= 0) return value.scalar;
+      } catch (const UserError&) {
+        // reported below
+      }
+    }
+    fail(value.place, fmt::format("model.{}: expected a number of at least 0, got {}", path,
+                                  value.kind == Node::Kind::scalar ? "\"" + value.scalar + "\"" : "a list or a map"));
+  }
+
+  /// `{key: hidden_act, words: {relu: 0, silu: 1}, default: 0}`
+  std::optional<std::string> size_of_word(const Node& source) {
+    Fields fields(source, "model.hugging_face.sizes");
+    const std::string path = fields.text("key");
+    const Node& words = fields.required_child("words");
+    const std::string fallback = fields.formula("default", "");
+    fields.finish();
+    const Node* value = look_up(path);
+    if (!value) {
+      if (fallback.empty()) missing(path);
+      return fallback;
+    }
+    std::vector<std::string> names;
+    for (const auto& [word, size] : words.fields) {
+      if (same_name(word, value->scalar)) return size.scalar;
+      names.push_back(word);
+    }
+    fail(value->place,
+         fmt::format("model.{}: \"{}\" is not modelled{}", path, value->scalar, hint(value->scalar, names)));
+  }
+
+  [[noreturn]] void missing(const std::string& path) const {
+    fail(config_.place, fmt::format("model: missing key \"{}\"", path));
+  }
+
+  void replace_sizes() {
+    const Node& sources = section_.required_child("sizes");
+    for (const auto& [size, source] : sources.fields) {
+      Node* node = entry_.find("sizes") ? entry_.find("sizes")->find(size) : nullptr;
+      if (!node) fail(source.place, fmt::format("model.hugging_face.sizes: the network has no size \"{}\"", size));
+      std::vector<std::string> paths;
+      std::optional<std::string> text;
+      if (source.kind == Node::Kind::scalar) paths = {source.scalar};
+      if (source.kind == Node::Kind::list)  // keys in the order of their preference, and a default
+        for (const Node& item : source.items) paths.push_back(item.scalar);
+      if (source.kind == Node::Kind::map) text = size_of_word(source);
+      const std::size_t keys = source.kind == Node::Kind::list && !paths.empty() ? paths.size() - 1 : paths.size();
+      Place place = config_.place;
+      for (std::size_t i = 0; i < keys; ++i)
+        if (const Node* value = look_up(paths[i]); value && value->kind == Node::Kind::scalar && !text) {
+          text = number_text(*value, paths[i]);
+          place = value->place;
+        }
+      if (!text && keys < paths.size()) text = paths.back();
+      if (!text) missing(paths.empty() ? size : paths.front());
+      node->scalar = *text;
+      node->place = place;
+    }
+  }
+
+  bool is_ignored(const std::string& path, const std::string& key) const {
+    return ignored_.count(path) > 0 || ignored_.count(key) > 0;
+  }
+
+  void check_unread(const Node& node, const std::string& above) const {
+    for (const auto& [key, value] : node.fields) {
+      const std::string path = above.empty() ? key : above + "." + key;
+      if (known_.count(path) > 0 || is_ignored(path, key) || value.kind == Node::Kind::null) continue;
+      const auto below = known_.lower_bound(path + ".");
+      const bool has_known_below = below != known_.end() && below->starts_with(path + ".");
+      if (has_known_below && value.kind == Node::Kind::list) continue;
+      if (has_known_below && value.kind == Node::Kind::map) {
+        check_unread(value, path);
+        continue;
+      }
+      fail(value.key_place, fmt::format("unknown key \"{}\" in model{}", path,
+                                        hint(path, std::vector<std::string>(known_.begin(), known_.end()))));
+    }
+  }
+
+  /// Sets the sequence length: that of the entry, or a formula of the sizes.
+  void set_tokens() {
+    const std::string formula = section_.formula("tokens", "");
+    if (formula.empty()) return;
+    OperatorLists lists;
+    lists.place = config_.place;
+    for (const auto& [name, node] : entry_.find("sizes")->fields) lists.sizes.emplace_back(name, node.scalar);
+    Node& tokens = *entry_.find("tokens");
+    const SizeValues sizes = lists.values(static_cast<double>(parse_integer(tokens.scalar)));
+    tokens.scalar = fmt::format("{:.0f}", size_value(formula, sizes, config_.place, "model: tokens"));
+    tokens.place = config_.place;
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> operator_configs(std::string_view key) {
+  std::vector<std::string> all;
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("network")) {
+    const Node entry = catalog.entry("network", name, {});
+    for (const Node* section : sections_of(entry))
+      if (const Node* type = section->find(key)) all.push_back(type->scalar);
+  }
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+void check_hugging_face(Fields& fields) {
+  if (!fields.child(kSection)) return;
+  Node holder = Node::empty_map();
+  holder.fields.emplace_back(std::string(kSection.name), *fields.child(kSection));
+  for (const Node* section : sections_of(holder)) {
+    Fields keys(*section, "model.hugging_face");
+    read_kind(keys);
+    keys.required_child("sizes");
+    keys.child("values");
+    keys.texts("ignored");
+    keys.formula("tokens", "");
+    keys.finish();
+  }
+}
+
+std::optional<Node> operator_document(const Node& config) {
+  if (!config.find("model_type") && !config.find("_class_name")) return std::nullopt;
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("network")) {
+    Node entry = catalog.entry("network", name, config.place);
+    for (const Node* section : sections_of(entry))
+      for (const char* key : {"_class_name", "model_type"}) {
+        const Node* wanted = section->find(key);
+        const Node* stated = config.find(key);
+        if (!wanted || !stated || wanted->scalar != stated->scalar) continue;
+        const Node mapping = *section;
+        std::erase_if(entry.fields, [](const auto& field) { return field.first == kSection.name; });
+        ConfigReader(config, mapping, entry).read();
+        return entry;
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainyard

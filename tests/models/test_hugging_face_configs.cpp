@@ -1,0 +1,138 @@
+// Configs of Hugging Face that the catalog's networks of operators read, with the published counts of parameters.
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include "models/networks/network_entry.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+namespace models_test_hugging_face_configs {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Network built(const TransformerConfig& config, int tensor = 1) {
+  TransformerOptions options;
+  options.sharding.tensor = tensor;
+  return transformer_network(config, 1, config.max_position_embeddings, Precision::bf16, options);
+}
+
+double forward_flops(const Network& network) { return network.forward_flops().value; }
+
+}  // namespace
+
+TEST_CASE("networks of the catalog that configs stand for have the published parameters on one rank, and halves on two",
+          "[network][hugging_face]") {
+  // Counts by transformers' and diffusers' modules, as public repositories state them: mteb (clip, siglip), hiq
+  // (gpt-neo-1.3b), lists of language models (bart-large), LLaVA and Qwen2-VL as loaded by their users; of the others the
+  // sums over the shapes of the modules, which round to the papers' figures (sources in the catalog's files). Of Stable
+  // Diffusion 3 the fixed table of positions (192 x 192 x 1536) is left out.
+  for (const auto& [name, published] : {std::pair{"distilbert-base", 66'985'530.0},
+                                        {"electra-base", 109'483'009.0},
+                                        {"modernbert-base", 149'655'232.0},
+                                        {"bart-large", 406'291'456.0},
+                                        {"gpt-neo-1.3b", 1'315'575'808.0},
+                                        {"mpt-7b", 6'649'286'656.0},
+                                        {"olmo-1b", 1'176'764'416.0},
+                                        {"dbrx", 131'596'523'520.0},
+                                        {"clip-vit-b-32", 151'277'313.0},
+                                        {"siglip-base", 203'155'970.0},
+                                        {"dinov2-base", 86'580'480.0},
+                                        {"deit-base-distilled", 87'338'192.0},
+                                        {"llava-1.5-7b", 7'063'427'072.0},
+                                        {"qwen2-vl-7b", 8'291'375'616.0},
+                                        {"sd3-medium", 2'084'951'104.0 - 192 * 192 * 1536}}) {
+    CAPTURE(name);
+    const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
+    const Network whole = built(*entry.transformer());
+    CHECK(whole.parameters() == Approx(published).epsilon(1e-12));
+    CHECK(gradients_are_ready_once(whole));
+    CHECK(built(*entry.transformer(), 2).parameters() < 0.8 * whole.parameters());
+  }
+}
+
+TEST_CASE("a config of another size of these families has its published parameters", "[network][hugging_face]") {
+  const std::vector<std::pair<std::string, double>> rows{
+      {"{model_type: gpt_neo, hidden_size: 2560, num_layers: 32, num_heads: 20, attention_types: [[[global, local], "
+       "16]]}",
+       2'651'307'520},
+      {"{model_type: gpt_neo, hidden_size: 768, num_layers: 12, num_heads: 12}", 125'198'592},
+      {"{model_type: olmo, hidden_size: 4096, intermediate_size: 11008, num_attention_heads: 32, num_hidden_layers: "
+       "32, "
+       "num_key_value_heads: 32, tie_word_embeddings: false, clip_qkv: null}",
+       6'888'095'744},
+      {"{model_type: bart, d_model: 768, encoder_layers: 6, decoder_layers: 6, encoder_ffn_dim: 3072, decoder_ffn_dim: "
+       "3072, encoder_attention_heads: 12, decoder_attention_heads: 12, id2label: {0: A, 1: B}}",
+       139'420'416},
+      {"{model_type: clip, projection_dim: 768, text_config: {hidden_size: 768, intermediate_size: 3072, "
+       "num_attention_heads: 12, num_hidden_layers: 12}, vision_config: {hidden_size: 1024, intermediate_size: 4096, "
+       "num_attention_heads: 16, num_hidden_layers: 24, patch_size: 14, hidden_act: quick_gelu}}",
+       427'616'513},
+      {"{model_type: dinov2, hidden_size: 1024, num_attention_heads: 16, num_hidden_layers: 24, patch_size: 14, "
+       "image_size: 518}",
+       304'368'640},
+      {"{model_type: deit, hidden_size: 192, num_attention_heads: 3, intermediate_size: 768}", 5'910'800},
+      {"{model_type: qwen2_vl, hidden_size: 8192, intermediate_size: 29568, num_attention_heads: 64, "
+       "num_key_value_heads: 8, num_hidden_layers: 80, vocab_size: 152064, vision_config: {depth: 32, embed_dim: 1280, "
+       "mlp_ratio: 4, num_heads: 16}}",
+       73'405'560'320},
+      {"{model_type: electra, hidden_size: 1024, embedding_size: 1024, num_attention_heads: 16, num_hidden_layers: 24, "
+       "intermediate_size: 4096}",
+       335e6},
+      {"{model_type: modernbert, hidden_size: 1024, intermediate_size: 2624, num_attention_heads: 16, "
+       "num_hidden_layers: 28}",
+       395e6}};
+  for (const auto& [config, published] : rows) {
+    CAPTURE(config);
+    CHECK(built(parsed_config(config)).parameters() == Approx(published).epsilon(0.005));
+  }
+}
+
+TEST_CASE("FLOP of networks that configs stand for are those of their products", "[network][hugging_face]") {
+  // 2 x rows x weights of products, and 4 x pairs x width of attention.
+  const double h = 768, n = 198, block = 12 * h * h;
+  CHECK(forward_flops(built(parsed_config("{model_type: deit}"))) ==
+        Approx(12 * (2 * n * block + 4 * n * n * h) + 2 * 196 * 768 * h + 2 * 2000 * h).epsilon(1e-9));
+  const double d = 4096, t = 2048;
+  CHECK(forward_flops(built(parsed_config("{model_type: mpt, d_model: 4096, n_layers: 32, n_heads: 32, vocab_size: "
+                                          "50432, attn_config: {alibi: true, clip_qkv: null}}"))) ==
+        Approx(32 * (2 * t * 12 * d * d + 2 * t * t * d) + 2 * t * d * 50432).epsilon(0.001));
+  const double s = 512;  // the embedding of ELECTRA-small is narrower than its layers
+  CHECK(forward_flops(built(parsed_config("{model_type: electra, num_hidden_layers: 12}"))) ==
+        Approx(2 * s * 128 * 256 + 12 * (2 * s * 12 * 256 * 256 + 4 * s * s * 256) + 2 * s * (256 * 256 + 256))
+            .epsilon(1e-9));
+}
+
+TEST_CASE("keys and values of a config for which the layers are not written are refused", "[network][hugging_face]") {
+  CHECK_THROWS_WITH(parsed_config("{model_type: mpt, attn_config: {alibi: false}}"),
+                    Contains("model.attn_config.alibi: false is not modelled; expected true"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: clip, vision_config: {hiden_size: 8}}"),
+                    Contains("unknown key \"vision_config.hiden_size\" in model; did you mean "
+                             "\"vision_config.hidden_size\"?"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: olmo, hidden_size: wide}"), Contains("expected a number"));
+  CHECK_THROWS_WITH(parsed_config("{_class_name: SD3Transformer2DModel, qk_norm: layer}"),
+                    Contains("\"layer\" is not modelled"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: qwen2_vl, hidden_size: 8}"), Contains("missing key"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: modern_bert}"), Contains("did you mean \"modernbert\"?"));
+  CHECK_THROWS_WITH(parsed_config("{_class_name: SD3Transformer2D}"), Contains("did you mean"));
+}
+
+TEST_CASE("operators and layers whose condition is 0 are left out, and flags may be formulas",
+          "[network][hugging_face]") {
+  const auto parameters = [](const std::string& sizes) {
+    return built(parsed_config("{model_type: operators, tokens: 8, sizes: " + sizes +
+                               ", layers: [{layer: first, width: 8, operators: [linear: {in: 8, out: 8, bias: biased}, "
+                               "rms_norm: {when: normed, width: 8}]}, {layer: second, when: long, width: 8, operators: "
+                               "[linear: {in: 8, out: floor(17 / 2)}]}]}"))
+        .parameters();
+  };
+  CHECK(parameters("{biased: 0, normed: 0, long: 0}") == 64);
+  CHECK(parameters("{biased: 1, normed: 0, long: 0}") == 72);
+  CHECK(parameters("{biased: 1, normed: 1, long: 1}") == 144);
+  CHECK_THROWS_WITH(parameters("{biased: 1, normed: 1}"), Contains("no size \"long\""));
+}
+
+}  // namespace models_test_hugging_face_configs
