@@ -248,7 +248,7 @@ class LogReader {
     if (unnamed_ > 0 && !guess_)
       throw UserError(
           fmt::format("{}:{}:1: which operation? The log names no program such as all_reduce_perf; give "
-                      "--operation NAME",
+                      "--operation NAME (bench), or write its name into the log's first line",
                       file_, first_unnamed_));
     for (std::size_t i = log_.rows.size() - unnamed_; i < log_.rows.size(); ++i) log_.rows[i].operation = *guess_;
     unnamed_ = 0;

@@ -389,4 +389,20 @@ TEST_CASE("malformed measurements of parts give one error with file and line", "
   CHECK(error("t.json", "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"ker").starts_with(": byte "));
 }
 
+TEST_CASE("parts that cannot be true are refused, and rows that contradict each other are named", "[anchor]") {
+  const Node document = document_of();
+  CHECK_THROWS_WITH(fit_parts(document, "s", {"500 GiB"}), Contains("500 GiB used; h100-sxm5-80gb has 80"));
+  CHECK_THROWS_WITH(fit_parts(document, "s", {"0 GiB"}), Contains("more than 0"));
+  const test::TemporaryFolder folder;
+  std::string log = nccl_log(scenario_with(document, {}), NcclOperation::all_reduce, 8);
+  const std::string good = folder.write("good.log", log).string();
+  CHECK(fit_parts(document, "s", {good}).warnings.empty());
+  // The time of the row of 1 MiB is 20 times as long.
+  const std::size_t row = log.find("\n1048576 "), time = log.find(" -1 ", row) + 4;
+  log.replace(time, log.find(' ', time) - time, fmt::format("{:.5f}", 20 * std::stod(log.substr(time))));
+  const std::vector<std::string> warnings = fit_parts(document, "s", {folder.write("odd.log", log).string()}).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings.front(), Contains("1.00 MiB") && Contains("times off after the fit"));
+}
+
 }  // namespace scenarios_test_anchor_parts

@@ -11,6 +11,7 @@
 
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "tests/scenarios/sized_rows.hpp"
 #include "tools/reports/report.hpp"
 

@@ -20,6 +20,7 @@
 #include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_step_doubt {
@@ -169,21 +170,73 @@ TEST_CASE("the errors to expect are those of measured steps that neither fit nor
   }
 }
 
-TEST_CASE("the doubt that two plans share cancels in their ratio", "[coverage]") {
-  const StepDoubt a{0.1, 1, 4}, same{0.1, 1, 4}, other{0.1, 1, 8};
-  CHECK(spread_of_ratio(a, same) == Approx(std::sqrt(2 * 0.01 * (1 - 0.7) + 0.05 * 0.05)));
-  CHECK(spread_of_ratio(a, same) < spread_of_ratio(a, other));
-  // The ratio of two plans is never less sure than if they shared nothing.
-  for (const double spread : {0.02, 0.05, 0.1, 0.3})
-    for (const int tensor : {4, 8}) {
-      const StepDoubt first{spread, 1, 4}, second{0.07, 1, tensor};
-      CHECK(spread_of_ratio(first, second) <= std::hypot(first.spread, second.spread));
-    }
-  CHECK(probability_of_longer(1, a, 1, same) == Approx(0.5));
+TEST_CASE("the doubt that two steps share cancels in their ratio, and what one of them has alone stays", "[coverage]") {
+  const DoubtModel& model = DoubtModel::shipped();
+  const Experience measured(one_step());
+  const auto doubt_of = [&](const StepProfile& profile, int tensor) {
+    StepDoubt doubt = model.doubt(profile, measured);
+    doubt.tensor = tensor;
+    return doubt;
+  };
+  const StepProfile profile = profile_of_step();
+  const StepDoubt a = doubt_of(profile, 4), other_tensor = doubt_of(profile, 8);
+  CHECK(unshared_variance(a, a) == 0);
+  CHECK(scale_of_ratio(a, a) == Approx(kSpreadOfPlans));
+  CHECK(scale_of_ratio(a, other_tensor) > scale_of_ratio(a, a));
+  // A scale of 1 and a spread of 1 have the same 80 % interval; Student's quantile there is 1.533206.
+  CHECK(std::exp(1.533206 * student_scale()) == Approx(model.range({.spread = 1}, kLikely).high));
+  CHECK(std::asinh(half_width_of_ratio(a, a)) == Approx(1.533206 * kSpreadOfPlans));
+  // Both are mixtures of experts: the term cancels. Only one has it: the term stays.
+  StepProfile experts = profile;
+  experts.traits[0] = "mixtures of experts";
+  experts.experts = true;
+  CHECK(scale_of_ratio(doubt_of(experts, 4), doubt_of(experts, 4)) == Approx(kSpreadOfPlans));
+  CHECK(unshared_variance(a, doubt_of(experts, 4)) ==
+        Approx(std::pow(student_scale(), 2) *
+               (std::pow(model.spread_of("experts"), 2) + std::pow(model.spread_of("network"), 2))));
+  // Shares of exchange differ: their difference stays.
+  StepProfile waiting = profile, longer_waiting = profile;
+  waiting.exchange = 0.1;
+  longer_waiting.exchange = 0.3;
+  CHECK(std::sqrt(unshared_variance(doubt_of(waiting, 4), doubt_of(longer_waiting, 4))) ==
+        Approx(student_scale() * 0.2 * model.spread_of("exchange")));
+  // Another vendor's chip shares nothing with it.
+  StepProfile foreign = profile;
+  foreign.traits[2] = "mi300x";
+  foreign.other_vendor = foreign.wide_tensor = true;
+  const StepDoubt b = doubt_of(foreign, 4);
+  CHECK(scale_of_ratio(a, b) == Approx(student_scale() * std::hypot(a.spread, b.spread)));
+  // The ratio of two steps is never less sure than if they shared nothing.
+  for (const StepDoubt& second : {a, other_tensor, b, doubt_of(experts, 8), doubt_of(waiting, 2)})
+    CHECK(scale_of_ratio(a, second) <= student_scale() * std::hypot(a.spread, second.spread) * (1 + 1e-12));
+  CHECK(probability_of_longer(1, a, 1, a) == Approx(0.5));
   // The 97.5 % quantile of Student's t with 4 degrees of freedom is 2.776445.
-  const double longer = std::exp(2.776445 * spread_of_ratio(a, same));
-  CHECK(probability_of_longer(1, a, longer, same) == Approx(0.975).epsilon(1e-6));
-  CHECK(probability_of_longer(longer, a, 1, same) == Approx(0.025).epsilon(1e-4));
+  const double longer = std::exp(2.776445 * scale_of_ratio(a, a));
+  CHECK(probability_of_longer(1, a, longer, a) == Approx(0.975).epsilon(1e-6));
+  CHECK(probability_of_longer(longer, a, 1, a) == Approx(0.025).epsilon(1e-4));
+  const StepDoubt again = StepDoubt::from_figures(b.figures());
+  CHECK((again.spread == b.spread && again.tensor == b.tensor && again.terms == b.terms));
+}
+
+TEST_CASE("the scatter of two plans is that of pairs of measured plans", "[coverage]") {
+  const auto [equal, other] = measured_plan_pairs(kept_left_out_steps());
+  CHECK(equal.scale == Approx(kSpreadOfPlans).epsilon(0.1));
+  CHECK(other.scale == Approx(kSpreadOfTensorDegrees).epsilon(0.1));
+  for (const PlanPairs& pairs : {equal, other}) {
+    CHECK(pairs.pairs > 1000);
+    CHECK(pairs.families >= 10);
+    CHECK(pairs.inside == Approx(0.8).margin(0.06));
+  }
+}
+
+TEST_CASE("more plans of an anchor narrow its interval, and their scatter widens it", "[coverage]") {
+  double previous = DoubtModel::shipped().spread_of("any");
+  for (const std::size_t plans : {1, 2, 4, 8, 32}) {
+    const double spread = spread_of_anchor(plans, 0);
+    CHECK(spread < previous);
+    previous = spread;
+  }
+  CHECK(spread_of_anchor(2, 2 * 0.2 * 0.2) > DoubtModel::shipped().spread_of("any"));
 }
 
 TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "[coverage]") {
@@ -198,8 +251,16 @@ TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "
   CHECK(result_fields().json(r).at("step_time_interval_s") == nlohmann::json({low, high}));
   const DoubtAnswer doubt = explain_doubt(s, r);
   CHECK(doubt.interval == r.likely_step_times);
-  // This stack was measured on this GPU, so that an anchor to two steps leaves as much doubt.
-  CHECK(doubt.measurements.empty());
+  // An anchor narrows the interval even of a stack that was measured on this GPU. Its commands name runs that fit.
+  REQUIRE(!doubt.measurements.empty());
+  for (const NarrowingMeasurement& m : doubt.measurements) {
+    CHECK(m.half_width < range.half_width());
+    CHECK_THAT(m.command, Catch::StartsWith("trainyard anchor SCENARIO") && Catch::EndsWith(" --measured FILE"));
+  }
+  // 70 billion parameters do not fit on one node, so no command says so.
+  const Scenario large = read_scenario(shipped_file("scenarios/plan-llama3-70b-512xh100.yaml"));
+  for (const NarrowingMeasurement& m : explain_doubt(large, simulate(large, {.critical_path = false})).measurements)
+    CHECK(m.command.find("cluster.nodes=1 ") == std::string::npos);
   const Scenario unlike = llama({{"software", "pytorch-fsdp"}, {"cluster.node", "mi300x-8x"}});
   const Result unlike_result = answer(unlike).result;
   const DoubtAnswer wider = explain_doubt(unlike, unlike_result);
@@ -271,7 +332,9 @@ TEST_CASE("compare says how sure it is that a scenario is slower", "[coverage]")
       compare_scenarios({llama(), llama(), llama({{"cluster.node.gpu.memory_bandwidth", "1 TB/s"}})});
   CHECK_FALSE(comparison.slower(0));
   CHECK(comparison.slower(1) == Approx(0.5));
-  CHECK(*comparison.slower(2) > 0.9);
+  CHECK(*comparison.slower(2) == 1);  // a machine with a slower part is not faster
+  CHECK(*compare_scenarios({llama(), llama({{"cluster.node", "dgx-h200"}})}).slower(1) == 0);
+  CHECK(*compare_scenarios({llama(), llama({{"cluster.node", "mi300x-8x"}})}).slower(1) > 0);
   CHECK(comparison_json(comparison).at("changes")[1].at("slower_probability") == *comparison.slower(2));
 }
 

@@ -277,4 +277,14 @@ TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
                              "grouped.0.et: node 0: unknown group \"7\"; --comm-groups FILE says which ranks it has");
 }
 
+TEST_CASE("copies and fills with a stated time are named as GPU memory, not as compute", "[replay]") {
+  const TraceFolder shell;
+  ChakraNode fill = trace_node(0, ChakraType::store);
+  fill.duration = 0.01;
+  shell.write_trace("fills", 1, {fill});
+  const json answer = shell.answer("replay fills --on dgx-a100");
+  CHECK(answer["bottleneck"]["resource"] == "GPU memory");
+  CHECK(answer["breakdown_s"]["memory"].get<double>() == Approx(0.01));
+}
+
 }  // namespace tools_test_replay

@@ -9,6 +9,7 @@
 
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/reading/training_length.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {
@@ -71,7 +72,10 @@ void add_steps(const Comparison& comparison, ComparedFigures& figures) {
   for (std::size_t i = 0; i < comparison.results.size(); ++i) {
     const std::optional<double> change = comparison.change_of_step(i), probability = comparison.slower(i);
     changes.push_back(change ? fmt::format("{:+.1f} %", *change * 100) : "-");
-    slower.push_back(probability ? probability_text(*probability) : "-");
+    const bool is_equal = probability && *probability<kSurelySlower&& * probability> 1 - kSurelySlower;
+    slower.push_back(!probability ? "-"
+                     : is_equal   ? fmt::format("equal ({})", probability_text(*probability))
+                                  : probability_text(*probability));
   }
   figures.add_row(std::move(changes));
   figures.add(step + " with 80 % probability", [](const Result& r) {
@@ -103,6 +107,11 @@ void add_half(const Comparison& comparison, ComparedFigures& figures) {
   figures.add("samples/s" + half, [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   figures.add("MFU" + half, [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
   figures.add("memory, GiB" + half, [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
+  figures.add("memory of a device with 80 % probability, GiB" + half, [](const Result& r) {
+    return r.memory_interval.empty()
+               ? std::string("-")
+               : fmt::format("{} to {}", gib(r.memory_interval.front()), gib(r.memory_interval.back()));
+  });
   if (std::ranges::any_of(comparison.results, [](const Result& r) { return !is_safe_risk(r.risk); }))
     figures.add("runs out of memory with probability", [](const Result& r) { return probability_text(r.risk); });
   figures.add("bottleneck" + half, [](const Result& r) { return r.bottleneck; });

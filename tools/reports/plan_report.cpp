@@ -8,6 +8,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -124,14 +125,14 @@ std::string doubt_line(const PlanAnswer& a) {
   const auto range = [&best](int tensor) {
     StepDoubt other = best.doubt;
     other.tensor = tensor;
-    return percent(spread_of_ratio(best.doubt, other));
+    return percent(half_width_of_ratio(best.doubt, other));
   };
   return wrapped(
       report_label("doubt"),
       {fmt::format("a measured step lies between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
                    plan_time((*likely)[1])),
-       "most of this error is common to all plans and does not change their order",
-       fmt::format("the ratio of two step times has a standard deviation of {} ({} if tensor degrees differ)",
+       fmt::format("the ratio of two plans lies within ±{} with this probability (±{} if tensor degrees differ), as "
+                   "ratios of measured plans do (validate coverage)",
                    range(best.doubt.tensor), range(best.doubt.tensor + 1)),
        "column sure: the probability that a plan is slower than the best",
        fmt::format("equal: this probability is below {:.0f} %, as for {} of the simulated plans", kSurelySlower * 100,
@@ -144,6 +145,24 @@ std::string doubt_line(const PlanAnswer& a) {
 std::string risk_in_words(const PlanOutcome& outcome, const char* before, const char* after = "") {
   if (std::string_view(fits_in_words(outcome.risk)) == "yes") return "";
   return fmt::format("{}runs out of memory with a probability of {:.0f} %{}", before, outcome.risk * 100, after);
+}
+
+/// Names the fastest plan that surely fits and counts as equal to a best plan that is at risk; "" if there is none.
+std::string safer_line(const PlanAnswer& a) {
+  if (is_safe_risk(a.best.front().outcome.risk)) return "";
+  const PlanRow* safer = nullptr;
+  for (const std::vector<PlanRow>* rows : {&a.best, &a.pareto, &a.neighbours})
+    for (const PlanRow& row : *rows)
+      if (row.slower && *row.slower < kSurelySlower && is_safe_risk(row.outcome.risk) &&
+          (!safer || row.outcome.step_time < safer->outcome.step_time))
+        safer = &row;
+  if (!safer) return "";
+  return wrapped(
+      report_label("safer"),
+      {fmt::format(
+          "{} counts as equal, takes {} ({}) and {} GiB, and fits", safer->plan, plan_time(safer->outcome.step_time),
+          difference_to_best(safer->outcome.step_time, a.best.front().outcome.step_time), gib(safer->outcome.peak))},
+      ";");
 }
 
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
@@ -324,7 +343,7 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
       "{}compute {} │ exposed communication {} │ bubble {} │ optimizer {} │ other {}\n", report_label(""),
       plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer),
       plan_time(std::max(0.0, best.step_time - best.compute - best.exposed - best.bubble - best.optimizer)));
-  text += doubt_line(a) + headroom_line(a);
+  text += doubt_line(a) + safer_line(a) + headroom_line(a);
   if (a.own)
     text += hanging_lines(
         fmt::format(

@@ -207,11 +207,13 @@ std::string doubt_screen(const DoubtAnswer& a) {
       "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
       "alone: half width of the interval if nothing else were in doubt; without: its half width if this were certain\n",
       step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
-  std::vector<std::string> measurements;
-  for (const NarrowingMeasurement& m : a.measurements)
-    measurements.push_back(fmt::format("{}: ±{}", m.words, percent(m.half_width)));
-  return text + (measurements.empty() ? "two more measured steps would not narrow it (trainyard anchor)\n"
-                                      : wrapped("narrowed by ", measurements, "; or"));
+  if (a.measurements.empty()) return text + "measured steps of two more plans would not narrow it (trainyard anchor)\n";
+  text += "narrowed by\n";
+  for (const NarrowingMeasurement& m : a.measurements) {
+    text += fmt::format("  ±{}: {}\n", percent(m.half_width), m.words);
+    if (!m.command.empty()) text += fmt::format("    {}\n", m.command);  // one line, to be copied
+  }
+  return text;
 }
 
 std::string source_table(const Sources& sources) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/measured_family.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
@@ -39,6 +42,45 @@ std::string structure_lines(const Anchor& a) {
   if (!possible.empty()) text += wrapped(report_label("") + "as likely: ", possible, ";");
   if (!given_up.empty()) text += wrapped(report_label("") + "given up: ", given_up, ";");
   return text;
+}
+
+/// Throws UserError if a name cannot be that of a file of a catalog, or is that of a shipped stack or node.
+void check_name(const std::string& name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  if (name.empty() || name.front() == '.' || name.front() == '-' || !std::ranges::all_of(name, is_allowed))
+    throw UserError(fmt::format("--name {}: letters, digits, \"-\", \"_\" and \".\" expected, as in my-cluster", name));
+  for (const char* kind : {"stacks", "nodes"}) {
+    const std::vector<fs::path> files = shipped_yaml_files(std::string("models/catalog/") + kind);
+    if (std::ranges::any_of(files, [&name](const fs::path& entry) { return entry.stem() == name; }))
+      throw UserError(fmt::format("--name {}: the catalog has {} of this name; another one expected, as in my-{}", name,
+                                  kind == std::string("stacks") ? "a stack" : "a node", name));
+  }
+}
+
+/// Removes files with equal contents but the first of them. Returns a warning for each.
+std::vector<std::string> remove_copies(std::vector<std::string>& files) {
+  std::vector<std::string> unique_files, texts, warnings;
+  for (const std::string& file : files) {
+    std::error_code error;
+    std::string text = file;
+    if (fs::is_regular_file(file, error)) {
+      std::ifstream in(file, std::ios::binary);
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    const auto found = std::ranges::find(texts, text);
+    if (found != texts.end()) {
+      warnings.push_back(fmt::format("{} is a copy of {} and does not count", file,
+                                     unique_files[static_cast<std::size_t>(found - texts.begin())]));
+      continue;
+    }
+    unique_files.push_back(file);
+    texts.push_back(std::move(text));
+  }
+  files = std::move(unique_files);
+  return warnings;
 }
 
 std::string anchor_screen(const Anchor& a) {
@@ -106,7 +148,8 @@ int anchor_verb(const std::vector<std::string>& words) {
                        "scenario file (YAML) of the measured machine; not with a family, which brings its own", false);
   arguments.repeated_flag(
       "--measured", measured, "FILE",
-      "measurements; may be repeated. Steps: a table (.csv) with step_time_s and columns that are paths of the "
+      "measurements; may be repeated. Steps: a table (.csv) with step_time_s or step_time_ms and columns that are "
+      "paths of the "
       "scenario; a family of measured runs (.yaml, see validate); or the log of a training with the scenario's plan by "
       "Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText. Parts of the machine: a log of nccl-tests, or nccl.csv; "
       "matrix products (.csv: m, n, k, precision or dtype, and time_us, time_s, latency_us or tflops); the memory of "
@@ -126,6 +169,11 @@ int anchor_verb(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (measured.empty()) throw UserError("anchor: --measured FILE expected");
+  check_name(name);
+  const std::vector<std::string> copies = remove_copies(measured);
+  for (const std::string& from : measured)
+    if (std::error_code error; !judge.empty() && fs::equivalent(from, judge, error))
+      throw UserError(fmt::format("--judge {}: it is also measured; steps that the fit does not use expected", judge));
   const auto is_family = [](const std::string& from) { return from.ends_with(".yaml"); };
   if (!file.empty() && std::ranges::all_of(measured, is_family) && (judge.empty() || is_family(judge)))
     throw UserError(
@@ -159,13 +207,17 @@ int anchor_verb(const std::vector<std::string>& words) {
   if (!judge.empty()) add(judge, judged);
   if (!only.empty() && steps.empty())
     throw UserError(fmt::format("--only {}: no measured step has such a name{}", only, hint(only, names)));
-  if (first > 0 && static_cast<std::size_t>(first) < steps.size()) {
+  if (first > 0) {
+    if (static_cast<std::size_t>(first) >= steps.size())
+      throw UserError(fmt::format("--first {}: {} measured; fewer than that expected, so that others judge", first,
+                                  counted_noun(steps.size(), "step")));
     judged.insert(judged.begin(), steps.begin() + first, steps.end());
     steps.erase(steps.begin() + first, steps.end());
   }
   const AnchorParts fitted =
       parts.empty() ? AnchorParts{} : fit_parts(document, fs::path(file).stem().string(), parts, steps_of_traces);
-  const Anchor anchor = anchor_steps(std::move(steps), std::move(judged), fitted);
+  Anchor anchor = anchor_steps(std::move(steps), std::move(judged), fitted);
+  anchor.contradictions.insert(anchor.contradictions.end(), copies.begin(), copies.end());
   const std::string from = fs::path(measured.front()).filename().string();
   std::string text = anchor_screen(anchor);
   if (!out.empty()) text += write_entries(anchor, name, from, out);

@@ -130,8 +130,11 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
   return kGood;
 }
 
-int show_doubt(const Scenario& s, const std::string& json) {
-  const DoubtAnswer doubt = explain_doubt(s, answer(s).result);
+int show_doubt(const Scenario& s, const std::string& file, const std::vector<std::string>& sets,
+               const std::string& json) {
+  std::string words = file;
+  for (const std::string& set : sets) words += " --set '" + set + "'";
+  const DoubtAnswer doubt = explain_doubt(s, answer(s).result, words);
   if (json != "-") print(in_words_of(device_noun(s.cluster), doubt_screen(doubt)));
   write_json(json, doubt_fields().json(doubt));
   return kGood;
@@ -177,7 +180,7 @@ int explain_verb(const std::vector<std::string>& words) {
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json, svg);
-  if (doubt) return show_doubt(scenario, json);
+  if (doubt) return show_doubt(scenario, file, sets, json);
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);
   const bool prescribed = scenario.prescribed_step.exists();

@@ -11,6 +11,7 @@
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "scenarios/src/search/plan_search.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 
 namespace trainyard {
 
@@ -19,8 +20,6 @@ struct PlanRow {
   bool leaves_headroom = true;
   std::optional<double> slower = {};  ///< probability that it is truly slower than the best plan. No value: unknown
 };
-/// Plans that are slower than the best with less probability than this count as equal to it.
-constexpr double kSurelySlower = 0.8;
 
 /// The answer of `trainyard plan`.
 struct PlanAnswer {

@@ -15,6 +15,10 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .value("fits", "", &O::fits,
              "whether the plan fits into the memory of the devices (and with offload of the hosts), without headroom")
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
+      .value(
+          "memory_interval_bytes", "bytes", &O::memory_interval,
+          "lower and upper end of the interval that holds the memory of the fullest device with a probability of 80 %")
+      .when(&O::memory_interval, "if it was simulated")
       .value("out_of_memory_probability", "share", &O::risk, "probability that a device runs out of memory")
       .value("step_time_s", "s", &O::step_time, "simulated time of a step")
       .when_since("out_of_memory_probability", is_simulated, if_simulated)

@@ -36,7 +36,8 @@ json json_of(const PlanOutcome& outcome) {
   if (!outcome.error.empty()) return {{"error", outcome.error}};
   json j{{"fits", outcome.fits}};
   for (const auto& [name, figure] : kFigures) j[name] = outcome.*figure;
-  j["doubt"] = outcome.doubt.numbers();
+  if (!outcome.memory_interval.empty()) j["memory_interval"] = outcome.memory_interval;
+  j["doubt"] = outcome.doubt.figures();
   return j;
 }
 
@@ -49,7 +50,8 @@ PlanOutcome outcome_of(const std::string& text) {
   }
   for (const auto& [name, figure] : kFigures) outcome.*figure = j.value(name, 0.0);
   outcome.fits = j.at("fits");
-  outcome.doubt = StepDoubt::from_numbers(j.at("doubt"));
+  if (j.contains("memory_interval")) outcome.memory_interval = j.at("memory_interval").get<std::vector<double>>();
+  outcome.doubt = StepDoubt::from_figures(j.at("doubt"));
   return outcome;
 }
 
@@ -75,6 +77,7 @@ PlanOutcome outcome_of(const Scenario& s, const Result& r) {
                       0};
   const double units = r.tokens_per_s > 0 ? r.tokens_of_step() : r.samples_of_step();
   if (r.energy && r.energy->step() > 0) outcome.per_joule = units / r.energy->step();
+  outcome.memory_interval = r.memory_interval;
   if (!r.money) return outcome;
   outcome.per_million = r.money->per_million;
   if (r.money->ownership) outcome.owned_per_million = r.money->ownership->per_million;

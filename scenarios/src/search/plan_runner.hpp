@@ -25,6 +25,7 @@ struct PlanOutcome {
   double per_joule = 0;   ///< tokens (or samples) a joule, of the whole site; 0: the power is not stated
   double per_million = 0, owned_per_million = 0;  ///< cost of a million of them, rented and owned; 0: no such prices
   double total = 0;                               ///< cost of owning the cluster for the years of depreciation
+  std::vector<double> memory_interval = {};       ///< 80 % interval of the memory of the fullest GPU, bytes
   bool good() const { return error.empty() && fits; }
   /// Returns true if the plan is good and leaves this share of the fullest GPU's memory free.
   bool leaves(double headroom) const { return good() && filled <= 1 - headroom; }

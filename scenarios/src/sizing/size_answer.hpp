@@ -58,9 +58,10 @@ struct SizeRow : ClusterName {
   bool proved = false;   ///< no plan of the space is faster
   double headroom = 0;   ///< share of a GPU's memory that plans must leave free
   double peak = 0;       ///< peak memory of the fullest GPU, bytes
-  double risk = 0;       ///< probability that a GPU runs out of memory
-  bool meets = false;    ///< true: it meets deadline and budget
-  double cost = 0;       ///< cost of the training, or purchase price, or device-hours
+  std::vector<double> memory_interval = {};  ///< 80 % interval of the memory of the fullest GPU, bytes
+  double risk = 0;                           ///< probability that a GPU runs out of memory
+  bool meets = false;                        ///< true: it meets deadline and budget
+  double cost = 0;                           ///< cost of the training, or purchase price, or device-hours
   double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until all its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
   bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper

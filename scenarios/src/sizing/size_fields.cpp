@@ -71,6 +71,9 @@ JsonFields<SizeRow> size_row_fields() {
       .value("proved", "", &R::proved, "no plan of the space is faster")
       .value("headroom", "share", &R::headroom, "share of a device's memory that plans leave free")
       .value("memory_peak_bytes", "bytes", &R::peak, "peak memory of the fullest device")
+      .value(
+          "memory_interval_bytes", "bytes", &R::memory_interval,
+          "lower and upper end of the interval that holds the memory of the fullest device with a probability of 80 %")
       .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
       .value("parameters", "", &R::parameters, "number of parameters of the model")
       .value("steps", "", &R::steps, "number of steps of the training")
@@ -282,7 +285,7 @@ const RegisterJsonReference size_reference{"size", "which clusters train a model
 std::string to_text(const SizeRow& row) {
   nlohmann::ordered_json j = size_row_fields().json(row);
   if (row.good()) j["document"] = yaml_text(row.document);
-  if (row.doubt.exists()) j["doubt"] = row.doubt.numbers();
+  if (row.doubt.exists()) j["doubt"] = row.doubt.figures();
   return json_text(j);
 }
 
@@ -291,7 +294,7 @@ SizeRow size_row_from_text(const std::string& text) {
   const nlohmann::ordered_json j = parse_ordered_json(text);
   size_row_fields().read(j, row);
   if (j.contains("document")) row.document = parse_document(j.at("document").get<std::string>(), "--out");
-  if (j.contains("doubt")) row.doubt = StepDoubt::from_numbers(j.at("doubt"));
+  if (j.contains("doubt")) row.doubt = StepDoubt::from_figures(j.at("doubt"));
   return row;
 }
 

@@ -153,6 +153,7 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
         row.batch = read.base.global_batch_size;
         row.plan = plans.space().words(plan->point);
         row.peak = plan->outcome.peak;
+        row.memory_interval = plan->outcome.memory_interval;
         row.risk = plan->outcome.risk;
         Node document = read.base.document;
         *document.find("plan") = plans.space().section(plan->point);

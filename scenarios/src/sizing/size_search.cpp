@@ -355,6 +355,7 @@ class ClusterSizer {
     }
     row.plan = answer.best.front().plan;
     row.peak = answer.best.front().outcome.peak;
+    row.memory_interval = answer.best.front().outcome.memory_interval;
     row.risk = answer.best.front().outcome.risk;
     row.proved = answer.search.proved;
     question_.take_training(answer.document, own_batch_, row);

@@ -11,6 +11,7 @@
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_choices.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {

@@ -8,6 +8,7 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -43,13 +44,62 @@ std::vector<FieldRow> comparison_rows() {
       {"changes[].step_time_share", "share",
        "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step",
        "unless only one of the two has post_training"});
-  rows.push_back({"changes[].slower_probability", "share",
-                  "probability that it is in truth slower than the first; errors that both share cancel",
-                  "if both have an interval, and no post_training"});
+  rows.push_back(
+      {"changes[].slower_probability", "share",
+       "probability that it is in truth slower than the first; errors that both share cancel, and a machine of "
+       "faster parts is not slower",
+       "if both have an interval, and no post_training"});
   rows.push_back({"changes[].breakdown_s", "{part: s}",
                   "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step",
                   ""});
   return rows;
+}
+
+/// Returns the figures of a machine that make it faster if they grow.
+std::vector<double> rates_of(const ClusterSpec& cluster) {
+  const NodeType& node = cluster.node;
+  const Gpu& gpu = node.gpu;
+  std::vector<double> rates{gpu.memory_bandwidth.value,
+                            gpu.memory_capacity.value,
+                            gpu.nvlink.value,
+                            gpu.pcie.value,
+                            gpu.chip_links.count * gpu.chip_links.rate.value,
+                            static_cast<double>(gpu.sms),
+                            gpu.l2.value,
+                            node.hca_rate.value,
+                            static_cast<double>(node.hcas),
+                            node.hca_efficiency,
+                            node.pcie_rate.value,
+                            node.nvlink_rate.value,
+                            node.gpu_speed,
+                            -static_cast<double>(node.nvlink_latency.count),
+                            -static_cast<double>(node.hca_latency.count),
+                            -static_cast<double>(node.pcie_latency.count),
+                            -static_cast<double>(cluster.switch_latency.count)};
+  for (const FlopsPerSecond peak : gpu.peak) rates.push_back(peak.value);
+  return rates;
+}
+
+/// Returns Comparison::faster_machine of one scenario. The cluster must be all that differs, and its chips must be of one
+/// architecture, so that the same kernels run on both.
+int faster_machine(const Scenario& first, const Scenario& other) {
+  const ClusterSpec &a = first.cluster, &b = other.cluster;
+  const auto without_cluster = [](Node document) {
+    std::erase_if(document.fields, [](const auto& field) { return field.first == "cluster" || field.first == "name"; });
+    return yaml_text(document);
+  };
+  const bool is_alike = without_cluster(first.document) == without_cluster(other.document) && a.nodes == b.nodes &&
+                        a.node.gpus == b.node.gpus && a.others.empty() && b.others.empty() &&
+                        a.node.gpu.architecture == b.node.gpu.architecture && a.node.gpu.kind == b.node.gpu.kind &&
+                        a.node.interconnect == b.node.interconnect && first.software.name == other.software.name;
+  if (!is_alike) return 0;
+  const std::vector<double> rates = rates_of(a), other_rates = rates_of(b);
+  bool faster = false, slower = false;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    faster = faster || other_rates[i] > rates[i];
+    slower = slower || other_rates[i] < rates[i];
+  }
+  return faster == slower ? 0 : faster ? 1 : -1;
 }
 
 const RegisterJsonReference comparison_reference{"compare", "scenarios side by side", comparison_rows};
@@ -75,6 +125,8 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
   for (Result& result : comparison.results) result.wall_s = {};  // equal input has equal answers
   for (std::size_t i = 0; i < scenarios.size(); ++i)
     comparison.doubts.push_back(step_doubt(scenarios[i], comparison.results[i]));
+  for (const Scenario& scenario : scenarios)
+    comparison.faster_machine.push_back(faster_machine(scenarios.front(), scenario));
   return comparison;
 }
 
@@ -82,7 +134,10 @@ std::optional<double> Comparison::slower(std::size_t scenario) const {
   const StepDoubt &first = doubts.front(), &other = doubts[scenario];
   if (scenario == 0 || !first.exists() || !other.exists()) return std::nullopt;
   if (results.front().post_training || results[scenario].post_training) return std::nullopt;
-  return probability_of_longer(results.front().step_time.value, first, results[scenario].step_time.value, other);
+  const double first_time = results.front().step_time.value, time = results[scenario].step_time.value;
+  if (faster_machine[scenario] > 0 && time < first_time) return 0;
+  if (faster_machine[scenario] < 0 && time > first_time) return 1;
+  return probability_of_longer(first_time, first, time, other);
 }
 
 std::optional<double> Comparison::change_of_step(std::size_t scenario) const {

@@ -14,7 +14,11 @@ namespace trainyard {
 struct Comparison {
   std::vector<Result> results;
   std::vector<StepDoubt> doubts;  ///< doubts of their step times
-  /// Returns the probability that a scenario is in truth slower than the first; errors that both share cancel. No
+  /// Indexed by scenario: 1 if no figure of its machine is slower than that of the first scenario's and one is faster, -1
+  /// if it is the other way round, and 0 if neither is so or if they differ in other things.
+  std::vector<int> faster_machine;
+  /// Returns the probability that a scenario is in truth slower than the first; errors that both share cancel. A machine
+  /// with faster parts is not slower at the same work: if the simulation says so too, this is certain. No
   /// value: it is the first, one of the two has no interval, or one is a loop, for which this is not known.
   std::optional<double> slower(std::size_t scenario) const;
   /// Returns the relative change of the step from the first scenario, of a loop of the loop's step. No value: it is the

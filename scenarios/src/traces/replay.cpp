@@ -27,7 +27,9 @@ constexpr const char* kStatedCompute = "compute, as the trace states it";
 /// Names the resource that bounds each piece of a replayed operation. Kernels without a time are split as in `run`.
 class ReplayNaming : public PathSums::Naming {
  public:
-  ReplayNaming(const ClusterSpec& cluster, const Fold* fold) : cluster_(cluster), fold_(fold) {}
+  /// `memory`: the group of copies and fills.
+  ReplayNaming(const ClusterSpec& cluster, const Fold* fold, GroupId memory)
+      : cluster_(cluster), fold_(fold), memory_(memory) {}
   void name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const override {
     const auto add = [&to](double from, double until, std::string_view resource) {
       if (until > from) to.first.add(to.second, resource, until - from);
@@ -39,12 +41,14 @@ class ReplayNaming : public PathSums::Naming {
     const bool starts = record.began && is_modelled(record) && piece == "latency";
     const double network = starts ? std::min(end - begin, network_latency_of(record.work).value) : 0;
     add(begin, begin + network, piece);
-    add(begin + network, end, starts ? kLibraryStart : resource(record, piece));
+    const bool is_stated_copy = record.began && record.kind == Kind::compute && record.group == memory_;
+    add(begin + network, end, starts ? kLibraryStart : is_stated_copy ? kMemoryName : resource(record, piece));
   }
 
  private:
   const ClusterSpec& cluster_;
   const Fold* fold_;
+  GroupId memory_;
 
   static bool is_modelled(const OpRecord& record) {
     return record.kind == Kind::join && record.path_class != PathClass::automatic;
@@ -157,7 +161,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
 
   Breakdown breakdown(names);
   Traffic traffic(simulated.links(), fold ? fold->multiplicity() : Multiplicity{});
-  const ReplayNaming naming(machine.spec(), fold ? &*fold : nullptr);
+  const ReplayNaming naming(machine.spec(), fold ? &*fold : nullptr, names.group("memory", Role::work));
   PathSums path(simulated.links(), naming);
   Timeline timeline;
   Progress progress;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "scenarios/src/studies/measured/device_memories.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/units.hpp"
 #include "tools/verbs/validation/validate_systems.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -104,10 +106,20 @@ JsonFields<CoveredStep> step_fields() {
       .value("inside", "true|false", &S::inside, "whether each interval holds the measured step");
 }
 
+JsonFields<PlanPairs> pair_fields() {
+  using P = PlanPairs;
+  return JsonFields<P>()
+      .value("pairs", "", &P::pairs, "number of pairs of measured steps of one family, stack, GPU and precision")
+      .value("families", "", &P::families, "number of families")
+      .value("scale", "", &P::scale, "most probable scale of ln(ratio), Student's t with 4 degrees of freedom")
+      .value("inside", "share", &P::inside, "share of the ratios in their 80 % intervals, by weight");
+}
+
 /// The answer as JSON has it.
 struct CoverageAnswer {
   std::vector<ClassCoverage> classes;
   CoveredVerdicts verdicts;
+  std::array<PlanPairs, 2> ratios = {};
   std::vector<CoveredStep> points = {};
 };
 
@@ -122,6 +134,8 @@ JsonFields<CoverageAnswer> coverage_fields() {
                   .object("ran", &V::ran, verdict_fields(), "runs that ran, at most 60 of a family")
                   .object("out_of_memory", &V::out_of_memory, verdict_fields(), "runs that ran out of memory"),
               "numbers of measured runs by the verdict on their memory")
+      .list("ratios", &A::ratios, pair_fields(),
+            "ratios of two measured plans: with equally many tensor ranks, and with others")
       .list("points", &A::points, step_fields(), "the measured steps")
       .when(&A::points, "with --points");
 }
@@ -133,6 +147,7 @@ const RegisterJsonReference coverage_reference{"validate coverage", "how many me
 int validate_coverage(const ValidationRequest& request) {
   const std::vector<LeftOutStep>& steps = kept_left_out_steps();
   const std::vector<CoveredStep> all = cover_each_family(steps);
+  const std::array<PlanPairs, 2> ratios = measured_plan_pairs(steps);
   const std::vector<FamilyMemory> memories = predict_memories(memory_families(), kMostOfFamily);
   const CoveredVerdicts verdicts{memory_verdicts(memories, true, true), memory_verdicts(memories, false, true)};
   std::vector<ClassCoverage> classes = coverage_by_class(all), judged{classes.front()};
@@ -162,11 +177,17 @@ int validate_coverage(const ValidationRequest& request) {
       "steps of the others.\nA family of collectives is a measured system. Of memory each source is left out of the "
       "interval, not of the prediction.\n"
       "verdicts on memory: of {} runs that ran out of memory {} fit (aim: none), {} are at risk, {} do not fit; of {} "
-      "that ran\n{} fit, {} are at risk, {} do not fit (aim: at most one in fifty)\n",
+      "that ran\n{} fit, {} are at risk, {} do not fit (aim: at most one in fifty)\n"
+      "ratios of two plans of a family, stack, GPU and precision: beyond unlike terms, their scatter has a scale of "
+      "{:.1f} %\nwith equally many tensor ranks ({} pairs of {} families, {:.0f} % in the 80 % interval) and {:.1f} % "
+      "with others ({} of {}, {:.0f} %)\n",
       kMostOfFamily, table.text(), kFewestJudged, kLeastCovered * 100, kMostCovered * 100, out_of_memory.runs,
-      out_of_memory.yes, out_of_memory.at_risk, out_of_memory.no, ran.runs, ran.yes, ran.at_risk, ran.no);
+      out_of_memory.yes, out_of_memory.at_risk, out_of_memory.no, ran.runs, ran.yes, ran.at_risk, ran.no,
+      ratios[0].scale * 100, ratios[0].pairs, ratios[0].families, ratios[0].inside * 100, ratios[1].scale * 100,
+      ratios[1].pairs, ratios[1].families, ratios[1].inside * 100);
   if (!request.csv.empty()) write_atomically(request.csv, DoubtModel::fit(steps).csv());
-  report(request, text, coverage_fields().json({classes, verdicts, request.points ? all : std::vector<CoveredStep>()}));
+  report(request, text,
+         coverage_fields().json({classes, verdicts, ratios, request.points ? all : std::vector<CoveredStep>()}));
   return holds ? kGood : kFailsLimit;
 }
 

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "scenarios/src/studies/measured/scale_fit.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/error.hpp"
@@ -18,10 +21,8 @@
 namespace trainyard {
 namespace {
 
-constexpr double kStepError = 0.08;    // standard deviation of ln(measured / predicted) of one step
-constexpr double kRuledOutMisfit = 4;  // difference of misfits above which a structure is ruled out
-// The spread that an anchor leaves by experience counts as much as so many steps of the fit.
-constexpr double kStepsOfExperience = 4;
+constexpr double kStepError = 0.08;     // standard deviation of ln(measured / predicted) of one step
+constexpr double kRuledOutMisfit = 4;   // difference of misfits above which a structure is ruled out
 constexpr double kContradiction = 0.1;  // steps of one plan whose times differ by more than this share contradict
 
 /// Lists the scales of a scenario's stack and node.
@@ -102,6 +103,23 @@ class Anchoring {
     for (const auto& set : scaled_sets(rules_, logs)) all.push_back(set);
     return all;
   }
+  /// Returns the structures whose steps differ from those of all structures before: a plan may state what the stack would
+  /// choose, or leave no choice.
+  std::vector<AnchorStructure> unlike(const std::vector<AnchorStructure>& all) const {
+    constexpr double kUnlike = 1e-4;  // share of a step
+    std::vector<AnchorStructure> structures;
+    std::vector<std::vector<double>> errors_of_structures;
+    for (const AnchorStructure& structure : all) {
+      const std::vector<double> step_errors = errors(structure.sets, {ScaleLogs(rules_.size(), 0.0)}).front();
+      const bool is_new = std::ranges::none_of(errors_of_structures, [&step_errors](const std::vector<double>& others) {
+        return std::ranges::equal(step_errors, others, [](double a, double b) { return std::abs(a - b) < kUnlike; });
+      });
+      if (!is_new) continue;
+      structures.push_back(structure);
+      errors_of_structures.push_back(step_errors);
+    }
+    return structures;
+  }
   const std::vector<ScaleRule>& rules() const { return rules_; }
 
  private:
@@ -162,17 +180,38 @@ std::string stack_of_machine(const std::vector<AnchorStep>& steps, const std::ve
   return trait_of(traits_of(machine), StepTrait::stack);
 }
 
-void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
-  if (steps.empty()) return;
+/// Predicts the steps with the anchored stack and node.
+void predict_after(std::vector<AnchorStep>& steps, const Overrides& sets) {
   std::vector<AnchorTrial> trials;
-  for (const AnchorStep& step : steps) trials.push_back({&step, {}});
   for (const AnchorStep& step : steps) trials.push_back({&step, sets});
   std::vector<StepPrediction> predictions = predict_all(trials);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    StepPrediction& after = predictions[steps.size() + i];
-    steps[i].before = predictions[i].time;
-    steps[i].after = after.time;
-    steps[i].profile = std::move(after.profile);
+    steps[i].after = predictions[i].time;
+    steps[i].profile = std::move(predictions[i].profile);
+  }
+}
+
+/// Predicts the steps with the catalog's stack and node. Throws UserError if a time is so far off that its unit or its
+/// scenario must be wrong.
+void predict_before(std::vector<AnchorStep>& steps) {
+  constexpr double kFarOff = 10;
+  std::vector<AnchorTrial> trials;
+  for (const AnchorStep& step : steps) trials.push_back({&step, {}});
+  const std::vector<StepPrediction> predictions = predict_all(trials);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    AnchorStep& step = steps[i];
+    step.before = predictions[i].time;
+    const double ratio = step.measured / step.before, factor = std::max(ratio, 1 / ratio);
+    if (factor <= kFarOff) continue;
+    const char* unit = ratio > 3e4       ? "is it in microseconds?"
+                       : ratio > 200     ? "is it in milliseconds?"
+                       : ratio > 20      ? "is it the time of several steps, or of another plan?"
+                       : ratio > 1       ? "is it a step of another plan?"
+                       : ratio > 1 / 20. ? "is it a micro-batch, or a step of another plan?"
+                                         : "is it in minutes, or a step of another plan?";
+    throw UserError(fmt::format("{}: a step of {}, predicted {}, {:.3g} times as {}: {}",
+                                step.place.empty() ? step.id : step.place, show(Seconds{step.measured}),
+                                show(Seconds{step.before}), factor, ratio > 1 ? "long" : "short", unit));
   }
 }
 
@@ -181,7 +220,8 @@ void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
   const Scenario first = read_scenario(anchor.document, steps.front().id, anchor.sets);
   const Anchoring anchoring(steps, first, anchor.sets);
   std::vector<StructureFit> fits;
-  for (AnchorStructure& structure : anchor.structures = structures_of(first)) {
+  anchor.structures = anchoring.unlike(structures_of(first));
+  for (AnchorStructure& structure : anchor.structures) {
     fits.push_back(anchoring.fit(structure.sets));
     structure.misfit = fits.back().misfit;
   }
@@ -199,12 +239,19 @@ void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
   anchor.sets = anchoring.sets(anchor.structures.front().sets, best_scales.logs);
 }
 
-/// Returns the doubt that the fitted steps leave. The misfit of the steps widens the spread that other anchors left.
+/// Returns the scenario of a step without its name and measured time: steps with equal texts repeat one plan.
+std::string text_of_plan(const AnchorStep& step) {
+  Node document = step.document;
+  for (const char* key : {"measured", "name"})
+    std::erase_if(document.fields, [key](const auto& field) { return field.first == key; });
+  return yaml_text(document);
+}
+
+/// Returns the doubt that the fitted steps leave. Steps of one plan count as one step.
 SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
   SoftwareStack::Anchor basis;
-  const double experience = steps.size() == 1 ? kSpreadOfOneStep : kSpreadOfSteps;
   std::set<std::string> networks, precisions, features;
-  double squares = kStepsOfExperience * experience * experience;
+  std::map<std::string, std::vector<double>> squares_of_plan;
   for (const AnchorStep& step : steps) {
     const StepProfile& profile = step.profile;
     basis.stack = profile.trait(StepTrait::stack);
@@ -216,10 +263,12 @@ SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
     basis.exchange = std::max(basis.exchange, profile.exchange);
     basis.slow_host = std::max(basis.slow_host, profile.slow_host);
     basis.wide_tensor = basis.wide_tensor || profile.wide_tensor;
-    squares += std::pow(std::log(step.after / step.measured), 2);
+    squares_of_plan[text_of_plan(step)].push_back(std::pow(std::log(step.after / step.measured), 2));
   }
-  const double steps_and_experience = kStepsOfExperience + static_cast<double>(steps.size());
-  basis.spread = std::max(experience, std::sqrt(squares / steps_and_experience));
+  double squares = 0;
+  for (const auto& [plan, list] : squares_of_plan)
+    squares += std::accumulate(list.begin(), list.end(), 0.0) / static_cast<double>(list.size());
+  basis.spread = spread_of_anchor(squares_of_plan.size(), squares);
   basis.networks = {networks.begin(), networks.end()};
   basis.precisions = {precisions.begin(), precisions.end()};
   basis.features = {features.begin(), features.end()};
@@ -229,12 +278,7 @@ SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
 /// Returns the pairs of steps that have equal scenarios and unlike measured times, in words.
 std::vector<std::string> contradictions_of(const std::vector<AnchorStep>& steps) {
   std::vector<std::string> texts, pairs;
-  for (const AnchorStep& step : steps) {
-    Node document = step.document;
-    for (const char* key : {"measured", "name"})
-      std::erase_if(document.fields, [key](const auto& field) { return field.first == key; });
-    texts.push_back(yaml_text(document));
-  }
+  for (const AnchorStep& step : steps) texts.push_back(text_of_plan(step));
   for (std::size_t b = 0; b < steps.size(); ++b)
     for (std::size_t a = 0; a < b; ++a)
       if (const double ratio = steps[b].measured / steps[a].measured;
@@ -290,9 +334,12 @@ Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judge
   anchor.scales = parts.scales;
   anchor.sets = parts.sets;
   anchor.contradictions = contradictions_of(steps);
+  anchor.contradictions.insert(anchor.contradictions.end(), parts.warnings.begin(), parts.warnings.end());
+  predict_before(steps);
+  predict_before(judged);
   if (!steps.empty()) fit_steps(anchor, steps);
-  predict_steps(steps, anchor.sets);
-  predict_steps(judged, anchor.sets);
+  predict_after(steps, anchor.sets);
+  predict_after(judged, anchor.sets);
   if (!steps.empty()) anchor.basis = basis_of(steps);
   for (const AnchorStep& step : steps)
     if (std::abs(std::log(step.after / step.measured)) > 2 * kStepError) anchor.odd.push_back(step.id);
@@ -383,7 +430,10 @@ const JsonFields<Anchor>& anchor_fields() {
               "all changes, as --set takes them")
           .value("odd", "", &A::odd,
                  "steps that are off by more than about 16 % after the fit: two standard deviations")
-          .value("contradictions", "", &A::contradictions, "pairs of steps of one plan whose times differ by over 10 %")
+          .value("contradictions", "", &A::contradictions,
+                 "measurements that contradict each other: steps of one plan whose times differ by over 10 %, two "
+                 "measurements "
+                 "of one thing, or a row that no constants can meet")
           .value(
               "spread", "", [](auto& a) { return a.basis.spread; },
               "standard deviation of ln(measured / predicted) that is left for steps like these")

@@ -20,6 +20,7 @@ struct AnchorStep {
   double before = 0;         ///< predicted time with the catalog's stack and node, s
   double after = 0;          ///< predicted time with the anchored stack and node, s
   StepProfile profile = {};  ///< profile of the prediction with the anchored stack
+  std::string place = {};    ///< where its time is stated; "": not in a file
   double error_before() const { return before / measured - 1; }
   double error_after() const { return after / measured - 1; }
 };
@@ -28,9 +29,10 @@ struct AnchorStep {
 void name_stack(Node& scenario, const std::string& name);
 
 /// Reads measured steps. The file is one of these: a table (.csv) whose columns are dotted paths of the scenario,
-/// `step_time_s` and optionally `id`; a family of measured runs (.yaml, as for `validate FILE.yaml`), which brings its
+/// `step_time_s` (or `step_time_ms`) and optionally `id`; a family of measured runs (.yaml, as for `validate FILE.yaml`), which brings its
 /// own scenarios; or the log of a training with the scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or
-/// MaxText. The step time of a log is the median of its steps after the first three. Throws UserError with the place.
+/// MaxText. The step time of a log is the median of those of its steps after the first three that ran with the last
+/// batch and the other properties that the log states. Throws UserError with the place.
 std::vector<AnchorStep> read_anchor_steps(const Node& scenario, const std::string& name, const std::filesystem::path&);
 
 /// A factor on constants that measured steps determine together.
@@ -64,7 +66,8 @@ struct AnchorParts {
   Node document;  ///< scenario of the measured machine
   std::vector<AnchorPart> parts;
   std::vector<AnchorScale> scales;
-  Overrides sets;  ///< all changes, as --set takes them
+  Overrides sets;                     ///< all changes, as --set takes them
+  std::vector<std::string> warnings;  ///< rows that contradict each other, or that no constants can meet
 };
 
 /// Returns true if the file measures a part of the machine, and not steps. `file`: a path, or an amount of memory such
@@ -96,7 +99,7 @@ struct Anchor {
   std::vector<AnchorStructure> structures;  ///< the chosen structure first; empty: there were no steps
   Overrides sets;                           ///< all changes, as --set takes them
   std::vector<std::string> odd;             ///< steps that are off by more than two standard deviations after the fit
-  std::vector<std::string> contradictions;  ///< pairs of steps of one plan whose measured times no model can both meet
+  std::vector<std::string> contradictions;  ///< measurements that no model can all meet, in words
   SoftwareStack::Anchor basis;              ///< the steps of the fit, and the spread that they leave
   static double mean_error(const std::vector<AnchorStep>&, double (AnchorStep::*error)() const);
 };

@@ -1,9 +1,12 @@
 // Measurements of parts of a machine: recognizing their kinds, and fitting constants to the rows of any kind.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <tuple>
 
 #include "models/fitted/measured_table.hpp"
@@ -17,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPartRounds = 5;
+/// Two measurements of one thing that differ by a larger factor contradict each other.
+constexpr double kUnlikeRows = 1.5;
 
 enum class PartKind : std::uint8_t { none, collectives, products, memory, kernels };
 
@@ -27,7 +32,7 @@ bool has_column(const std::vector<std::string>& header, std::string_view name) {
 PartKind kind_of_table(const fs::path& file) {
   if (is_nsight_summary(file)) return PartKind::kernels;
   const std::vector<std::string> header = MeasuredTable(file).header();
-  if (has_column(header, "step_time_s")) return PartKind::none;
+  if (has_column(header, "step_time_s") || has_column(header, "step_time_ms")) return PartKind::none;
   if (has_column(header, "message_bytes")) return PartKind::collectives;
   if (has_column(header, "m") && has_column(header, "n") && has_column(header, "k")) return PartKind::products;
   const bool has_memory = used_column(header) < header.size() || has_column(header, "device_memory");
@@ -114,9 +119,26 @@ void PartFitter::fit(const PartRows& rows, const std::vector<ScaleRule>& rules, 
       std::tie(part.worst, part.worst_error) = std::tie(rows.names[i], after);
   }
   fitted_.parts.push_back(std::move(part));
+  warn_of(rows, errors[1]);
   for (std::size_t k = 0; k < rules.size(); ++k)
     fitted_.scales.push_back({rules[k].words, rules[k].prior, scales.spreads[k], std::exp(scales.logs[k])});
   for (auto& set : sets_of(scales.logs)) fitted_.sets.push_back(std::move(set));
+}
+
+void PartFitter::warn_of(const PartRows& rows, const std::vector<double>& errors) {
+  constexpr double kFarOff = 3;  // no constant of a machine explains a factor like this
+  std::map<std::string, double> first;
+  for (std::size_t i = 0; i < rows.measured.size(); ++i) {
+    const auto [earlier, is_first] = first.try_emplace(rows.names[i], rows.measured[i]);
+    const double ratio = rows.measured[i] / earlier->second, factor = std::max(ratio, 1 / ratio);
+    const double off = std::exp(std::abs(errors[i]));
+    if (!is_first && factor > kUnlikeRows)
+      fitted_.warnings.push_back(
+          fmt::format("{}: two measurements differ by a factor of {:.3g}", rows.names[i], factor));
+    else if (off > kFarOff)
+      fitted_.warnings.push_back(
+          fmt::format("{}: {:.3g} times off after the fit; is this row right?", rows.names[i], off));
+  }
 }
 
 bool measures_part(const std::string& file) { return kind_of(file) != PartKind::none; }

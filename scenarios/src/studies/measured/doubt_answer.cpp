@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/running/program_memory.hpp"
+#include "scenarios/src/studies/measured/ratio_doubt.hpp"
+#include "sim/error.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -13,11 +18,32 @@ namespace {
 
 constexpr double kLeastGain = 0.001;  // a measurement that narrows the half width by less is not worth its time
 
+/// Returns the changes of a scenario that make the same plan run on fewer nodes, with as many samples a replica. No
+/// value: there is no such plan, or it does not fit into the GPUs' memory.
+std::optional<Overrides> smaller_run(const Scenario& s, int nodes) {
+  if (nodes == s.cluster.nodes) return s.prescribed_step.exists() ? std::nullopt : std::optional(Overrides());
+  const double batch = static_cast<double>(s.global_batch_size) * nodes / s.cluster.nodes;
+  const Overrides sets{{"cluster.nodes", fmt::format("{}", nodes)},
+                       {"plan.global_batch_size", fmt::format("{}", std::max(1L, std::lround(batch)))}};
+  try {
+    if (memory_of_step(read_again(s, sets)).fits) return sets;
+  } catch (const UserError&) {  // the plan needs more nodes
+  }
+  return std::nullopt;
+}
+
+/// Returns a word of a command line, in quotes if it needs them.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-=@:,+%";
+  return word.find_first_not_of(kPlain) == std::string::npos ? word : "'" + word + "'";
+}
+
 /// Returns measurements of steps of this job to which its stack may be anchored, and the half width of the interval
-/// after each: steps on one node, and steps on half of the devices that wait for as large a share of their time.
-std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const StepProfile& profile) {
+/// after each: steps on the fewest nodes that hold the plan, on half of the nodes, and on all of them.
+std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const StepProfile& profile,
+                                                        const std::string& file) {
   const std::string& stack = profile.trait(StepTrait::stack);
-  SoftwareStack::Anchor anchor{.spread = kSpreadOfSteps,
+  SoftwareStack::Anchor anchor{.spread = spread_of_anchor(2, 0),
                                .stack = stack,
                                .gpu = profile.trait(StepTrait::gpu),
                                .networks = {profile.trait(StepTrait::network)},
@@ -25,23 +51,27 @@ std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const
                                .features = {profile.unmeasured_parts.begin(), profile.unmeasured_parts.end()}};
   const bool has_unknown_host = slow_host_factor(profile, whole_experience()) > 1;
   if (has_unknown_host) anchor.slow_host = kShownHost;
-  const std::string host_words = has_unknown_host ? ", one of them with few samples a GPU" : "";
+  anchor.wide_tensor = profile.wide_tensor;
   std::vector<NarrowingMeasurement> measurements;
-  const auto add = [&](double devices, const std::string& conditions) {
-    anchor.devices = devices;
-    measurements.push_back({fmt::format("trainyard anchor with two steps of this model with {} on {:.0f} GPU{}{}{}",
-                                        stack, devices, devices == 1 ? "" : "s", conditions, host_words),
-                            DoubtBasis(profile, anchor).range().half_width()});
+  const auto add = [&](int nodes) {
+    const std::optional<Overrides> sets = smaller_run(s, nodes);
+    if (!sets) return false;
+    anchor.devices = std::ceil(profile.devices * nodes / s.cluster.nodes);
+    // A node of its own does not wait for the network as the whole cluster does.
+    anchor.exchange = nodes == 1 && s.cluster.nodes > 1 ? 0 : profile.exchange;
+    std::string command = "trainyard anchor " + file;
+    for (const auto& [path, value] : *sets) command += " --set " + shell_word(path + "=" + value);
+    measurements.push_back(
+        {fmt::format("steps of two plans with {} on {:.0f} GPU{}{}", stack, anchor.devices,
+                     anchor.devices == 1 ? "" : "s", has_unknown_host ? ", one of them with few samples a GPU" : ""),
+         DoubtBasis(profile, anchor).range().half_width(), command + " --measured FILE"});
+    return true;
   };
-  const int node_devices = s.cluster.node.gpus;
-  anchor.wide_tensor = s.plan.mesh.widest(Axis::tensor) <= node_devices;
-  const double least_devices = std::min<double>(profile.devices, node_devices);
-  add(least_devices, "");
-  const double half = std::ceil(profile.devices / 2);
-  if (half <= least_devices) return measurements;
-  anchor.wide_tensor = true;
-  anchor.exchange = profile.exchange;
-  add(half, ", laid out as this one");
+  const int half = s.cluster.nodes / 2;
+  int least = 1;
+  while (least < half && !add(least)) least *= 2;
+  if (half >= least) add(half);
+  add(s.cluster.nodes);
   return measurements;
 }
 
@@ -55,7 +85,7 @@ void add_estimate(DoubtAnswer& a, double deviation) {
   sort_stably(a.parts, [](const auto& x, const auto& y) { return x.width_alone > y.width_alone; });
   for (NarrowingMeasurement& m : a.measurements)
     m.half_width = std::sinh(std::hypot(std::asinh(m.half_width), deviation));
-  a.measurements.push_back({"run --fold off, which simulates every rank by itself", std::sinh(without)});
+  a.measurements.push_back({"run --fold off, which simulates every rank by itself", std::sinh(without), ""});
 }
 
 const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
@@ -63,7 +93,7 @@ const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the i
 
 }  // namespace
 
-DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
+DoubtAnswer explain_doubt(const Scenario& s, const Result& r, const std::string& file) {
   const StepDoubt doubt = step_doubt(s, r);
   DoubtAnswer a;
   a.scenario = s.post_training ? r.scenario + ", an optimizer step of its training half" : r.scenario;
@@ -77,7 +107,7 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   if (s.software.anchor.exists())
     for (DoubtPart& part : a.parts)
       if (part.words == doubt_terms().front().words) part.words = "the anchored stack, on steps like the measured ones";
-  a.measurements = possible_measurements(s, profile);
+  a.measurements = possible_measurements(s, profile, file);
   if (r.estimate_error > 0) add_estimate(a, std::log1p(r.estimate_error));
   const double half_width = DoubtModel::shipped().range(doubt, kLikely).half_width();
   std::erase_if(a.measurements, [half_width](const auto& m) { return m.half_width >= half_width - kLeastGain; });
@@ -97,6 +127,8 @@ const JsonFields<DoubtAnswer>& doubt_fields() {
   static const JsonFields<M> measurements =
       JsonFields<M>()
           .value("measure", "", &M::words, "steps to measure, or a run of every rank")
+          .value("command", "", &M::command, "command that anchors the stack to them; FILE has their times")
+          .when(&M::command, "of steps to measure")
           .value("half_width", "share", &M::half_width,
                  "half width of the interval of a stack that is anchored to them");
   static const JsonFields<A> fields =

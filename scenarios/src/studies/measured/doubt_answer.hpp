@@ -15,6 +15,7 @@ class JsonFields;
 struct NarrowingMeasurement {
   std::string words;
   double half_width = 0;  ///< half width of the 80 % interval after an anchor to it, as a share of the step
+  std::string command;    ///< the command that anchors to it, with FILE for the file of the times; "": no anchor
 };
 
 /// The doubts that make the interval of one step wide.
@@ -26,7 +27,8 @@ struct DoubtAnswer {
   std::vector<DoubtPart> parts;
   std::vector<NarrowingMeasurement> measurements;  ///< the one that narrows the interval most first; empty: none does
 };
-DoubtAnswer explain_doubt(const Scenario&, const Result&);
+/// `file`: the scenario as a command line names it, with its --set.
+DoubtAnswer explain_doubt(const Scenario&, const Result&, const std::string& file = "SCENARIO");
 const JsonFields<DoubtAnswer>& doubt_fields();
 
 }  // namespace trainyard

@@ -35,6 +35,8 @@ class PartFitter {
   int traced_steps = 0;  ///< number of steps in a trace; 0: the number that the trace marks, or one
 
  private:
+  /// Warns of rows that are far off, and of measurements of one thing that contradict each other. `errors`: logarithms.
+  void warn_of(const PartRows&, const std::vector<double>& errors);
   std::string name_;
   AnchorParts fitted_;
 };

@@ -91,6 +91,11 @@ void fit_memory(PartFitter& fitter, const std::vector<std::string>& files) {
   for (const std::string& file : files)
     for (MeasuredMemory& memory : read_memories(file)) memories.push_back(std::move(memory));
   PartRows rows;
+  const Gpu gpu = fitter.scenario().cluster.node.gpu;
+  for (const MeasuredMemory& memory : memories)
+    if (memory.used.value <= 0 || memory.used > gpu.memory_capacity)
+      throw UserError(fmt::format("{}: {} used; {} has {}, so more than 0 and at most that expected", memory.name,
+                                  show(memory.used), gpu.name, show(gpu.memory_capacity)));
   for (const MeasuredMemory& memory : memories) rows.add(memory.name, memory.used.value);
   rows.words = fmt::format("memory of {} run{}", memories.size(), memories.size() == 1 ? "" : "s");
   rows.predict = [&memories](const Scenario& trial) {

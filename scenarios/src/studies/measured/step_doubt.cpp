@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_table.hpp"
@@ -21,9 +22,6 @@ constexpr double kProbabilities[] = {0.5, 0.8, 0.95};
 constexpr double kSlowerHost = 1.5;
 /// A larger error counts as this one: something else is wrong there, and other steps' intervals must not widen for it.
 constexpr double kMostError = 0.5;
-// Correlations of the errors of two plans of one job, with equally many tensor ranks and with others; and the spread of
-// each plan's own error (see probability_of_longer).
-constexpr double kSameTensor = 0.7, kOtherTensor = 0.2, kOwnSpread = 0.05;
 
 const std::string& network_of(const StepProfile& p) { return p.trait(StepTrait::network); }
 const std::string& gpu_of(const StepProfile& p) { return p.trait(StepTrait::gpu); }
@@ -33,6 +31,20 @@ std::string product_of(const StepProfile& p) { return product_of(p.trait(StepTra
 std::tuple<std::string, std::string, std::string> combination_of(const StepProfile& p) {
   return {p.trait(StepTrait::stack), gpu_of(p), p.trait(StepTrait::precision)};
 }
+
+// Subjects of terms: steps with the same one share the error of the term.
+std::string gpu_subject(const StepProfile& p) { return gpu_of(p); }
+std::string product_subject(const StepProfile& p) { return product_of(p); }
+std::string network_subject(const StepProfile& p) { return network_of(p); }
+std::string combination_subject(const StepProfile& p) {
+  return fmt::format("{} {} {}", p.trait(StepTrait::stack), gpu_of(p), p.trait(StepTrait::precision));
+}
+/// Returns the letters with which the chip's name begins: one vendor's chips begin alike ("mi300x", "tpu-v5e").
+std::string vendor_subject(const StepProfile& p) {
+  const std::string& gpu = gpu_of(p);
+  return gpu.substr(0, gpu.find_first_of("-0123456789"));
+}
+std::string mechanism_subject(const StepProfile& p) { return fmt::format("{}", fmt::join(p.unmeasured_parts, " ")); }
 
 std::string quantile_name(double probability) { return fmt::format("quantile {:.2f}", probability); }
 
@@ -143,30 +155,31 @@ const std::vector<DoubtTerm>& doubt_terms() {
   using P = StepProfile;
   using E = Experience;
   static const std::vector<DoubtTerm> terms{
-      {"any", 0.06, "the model itself, on steps like the measured ones", [](const P&, const E&) { return 1.0; }},
+      {"any", 0.06, "the model itself, on steps like the measured ones", [](const P&, const E&) { return 1.0; },
+       combination_subject},
       {"combination", 0.04, "this stack, GPU and precision were not measured together",
-       [](const P& p, const E& e) { return e.has_combination(p) ? 0.0 : 1.0; }},
+       [](const P& p, const E& e) { return e.has_combination(p) ? 0.0 : 1.0; }, combination_subject},
       {"stack", 0.05, "no step of this stack was measured, in any release",
-       [](const P& p, const E& e) { return e.has_product(p) ? 0.0 : 1.0; }},
-      {"gpu", 0.04, "no step on this GPU was measured",
-       [](const P& p, const E& e) { return e.has_gpu(p) ? 0.0 : 1.0; }},
+       [](const P& p, const E& e) { return e.has_product(p) ? 0.0 : 1.0; }, product_subject},
+      {"gpu", 0.04, "no step on this GPU was measured", [](const P& p, const E& e) { return e.has_gpu(p) ? 0.0 : 1.0; },
+       gpu_subject},
       {"vendor", 0.12, "few measured steps are on other devices than NVIDIA's GPUs",
-       [](const P& p, const E&) { return p.other_vendor ? 1.0 : 0.0; }},
+       [](const P& p, const E&) { return p.other_vendor ? 1.0 : 0.0; }, vendor_subject},
       {"experts", 0.15, "steps of mixtures of experts scatter more",
-       [](const P& p, const E&) { return p.experts ? 1.0 : 0.0; }},
+       [](const P& p, const E&) { return p.experts ? 1.0 : 0.0; }, network_subject},
       {"network", 0.05, "no step of this kind of network was measured",
-       [](const P& p, const E& e) { return e.has_network(p) ? 0.0 : 1.0; }},
+       [](const P& p, const E& e) { return e.has_network(p) ? 0.0 : 1.0; }, network_subject},
       {"wide tensor", 0.10, "a tensor group crosses nodes, or its GPUs share no NVSwitch",
-       [](const P& p, const E&) { return p.wide_tensor ? 1.0 : 0.0; }},
+       [](const P& p, const E&) { return p.wide_tensor ? 1.0 : 0.0; }, gpu_subject},
       {"scale", 0.04,
        "more than twice the devices of any measured step of this stack, or of any stack if it was not measured",
-       [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }},
+       [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }, product_subject},
       {"exchange", 0.15, "the share of the step that waits for messages",
-       [](const P& p, const E&) { return p.exchange; }},
+       [](const P& p, const E&) { return p.exchange; }, combination_subject},
       {"mechanism", 0.10,
        "no measured step has this offload, compression, mechanism or 4-bit or 6-bit format, unlike nodes, or an "
        "announced chip",
-       [](const P& p, const E&) { return p.unmeasured_parts.empty() ? 0.0 : 1.0; }},
+       [](const P& p, const E&) { return p.unmeasured_parts.empty() ? 0.0 : 1.0; }, mechanism_subject},
   };
   return terms;
 }
@@ -232,6 +245,20 @@ std::string DoubtModel::csv() const {
   return text;
 }
 
+std::map<std::string, double> StepDoubt::figures() const {
+  std::map<std::string, double> all{{"spread", spread}, {"slow_host", slow_host}, {"tensor", tensor}};
+  for (const auto& [name, term] : terms) all["term " + name] = term;
+  return all;
+}
+
+StepDoubt StepDoubt::from_figures(const std::map<std::string, double>& figures) {
+  constexpr std::string_view kTerm = "term ";
+  StepDoubt doubt{figures.at("spread"), figures.at("slow_host"), static_cast<int>(figures.at("tensor"))};
+  for (const auto& [name, figure] : figures)
+    if (name.starts_with(kTerm)) doubt.terms[name.substr(kTerm.size())] = figure;
+  return doubt;
+}
+
 double DoubtModel::spread_of(std::string_view term) const { return spreads_.at(place_of_term(term)); }
 
 DoubtModel DoubtModel::with_anchor(const SoftwareStack::Anchor& anchor) const {
@@ -255,7 +282,13 @@ double DoubtModel::quantile(double probability) const {
 }
 
 StepDoubt DoubtModel::doubt(const StepProfile& profile, const Experience& others) const {
-  return {std::sqrt(variance_of(spreads_, amounts_of(profile, others))), slow_host_factor(profile, others)};
+  const std::vector<double> amounts = amounts_of(profile, others);
+  StepDoubt doubt{std::sqrt(variance_of(spreads_, amounts)), slow_host_factor(profile, others)};
+  for (std::size_t t = 0; t < amounts.size(); ++t)
+    if (amounts[t] > 0)
+      doubt.terms[fmt::format("{} {}", doubt_terms()[t].key, doubt_terms()[t].subject(profile))] =
+          spreads_[t] * amounts[t];
+  return doubt;
 }
 
 StepRange DoubtModel::range(const StepDoubt& doubt, double probability) const {
@@ -318,7 +351,16 @@ DoubtBasis::DoubtBasis(StepProfile step, const SoftwareStack::Anchor& anchor) : 
 }
 
 const Experience& DoubtBasis::experience() const { return anchored_ ? *anchored_ : whole_experience(); }
-StepDoubt DoubtBasis::doubt() const { return model.doubt(profile, experience()); }
+StepDoubt DoubtBasis::doubt() const {
+  StepDoubt doubt = model.doubt(profile, experience());
+  if (!anchored_) return doubt;
+  // An anchor removes the error that an anchored step would share with one of the catalog's stack.
+  std::map<std::string, double> terms;
+  for (const auto& [name, spread] : doubt.terms)
+    terms[name.starts_with(kModelTerm) ? name + " anchored" : name] = spread;
+  doubt.terms = std::move(terms);
+  return doubt;
+}
 StepRange DoubtBasis::range() const { return model.range(doubt(), kLikely); }
 std::vector<DoubtPart> DoubtBasis::parts() const { return model.parts(profile, experience()); }
 
@@ -336,7 +378,9 @@ StepDoubt step_doubt(const Scenario& s, const Result& r) {
   StepDoubt doubt = basis.doubt();
   // The error that the answer states for an estimate counts as one more doubt, whose 80 % interval is that wide.
   const double likely = std::log(DoubtModel::shipped().range({1}, kLikely).high);
-  doubt.spread = std::hypot(doubt.spread, std::log1p(r.estimate_error) / likely);
+  const double estimate = std::log1p(r.estimate_error) / likely;
+  doubt.spread = std::hypot(doubt.spread, estimate);
+  if (estimate > 0) doubt.terms[std::string(kEstimateTerm)] = estimate;
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);
   return doubt;
 }
@@ -345,20 +389,6 @@ std::optional<std::array<double, 2>> likely_step_times(double step_time, const S
   if (!doubt.exists()) return std::nullopt;
   const StepRange range = DoubtModel::shipped().range(doubt, kLikely);
   return std::array{step_time * range.low, step_time * range.high};
-}
-
-double spread_of_ratio(const StepDoubt& a, const StepDoubt& b) {
-  const double correlation = a.tensor == b.tensor ? kSameTensor : kOtherTensor;
-  const double independent = a.spread * a.spread + b.spread * b.spread;
-  return std::sqrt(
-      std::min(independent, independent - 2 * correlation * a.spread * b.spread + kOwnSpread * kOwnSpread));
-}
-
-double probability_of_longer(double first, const StepDoubt& a, double second, const StepDoubt& b) {
-  const double t = std::log(second / first) / spread_of_ratio(a, b);
-  // The distribution function of Student's t with 4 degrees of freedom.
-  const double u = 1 + t * t / 4;
-  return 0.5 + 0.375 * t / std::sqrt(u) * (1 - t * t / (12 * u));
 }
 
 }  // namespace trainyard

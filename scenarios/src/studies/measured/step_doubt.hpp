@@ -53,19 +53,24 @@ struct DoubtTerm {
   double prior;       ///< spread before any measurement
   const char* words;  ///< name of the doubt in tables
   double (*amount)(const StepProfile&, const Experience&);
+  std::string (*subject)(const StepProfile&);  ///< steps with equal subjects share the error of this term
 };
 const std::vector<DoubtTerm>& doubt_terms();
 
 /// The doubt of one step time.
 struct StepDoubt {
-  double spread = 0;     ///< standard deviation of ln(measured / predicted); 0: there is no doubt model
+  double spread = 0;     ///< spread of ln(measured / predicted), see `DoubtModel`; 0: there is no doubt model
   double slow_host = 1;  ///< factor by which a slow host may lengthen the step
-  int tensor = 1;        ///< number of tensor ranks: errors of plans with equally many are correlated
+  int tensor = 1;        ///< number of tensor ranks: plans with equally many have more alike errors
+  /// Spreads of the terms by term and subject ("gpu b200"). Steps share the errors of terms that both have.
+  std::map<std::string, double> terms = {};
   bool exists() const { return spread > 0; }
-  /// Returns the three numbers that the journal of a search stores.
-  std::array<double, 3> numbers() const { return {spread, slow_host, static_cast<double>(tensor)}; }
-  static StepDoubt from_numbers(const std::array<double, 3>& n) { return {n[0], n[1], static_cast<int>(n[2])}; }
+  /// Returns all figures by name, as the journal of a search stores them.
+  std::map<std::string, double> figures() const;
+  static StepDoubt from_figures(const std::map<std::string, double>&);
 };
+/// Names of the term that steps never share, and the first word of the term of the model itself.
+constexpr std::string_view kEstimateTerm = "estimate", kModelTerm = "any ";
 
 /// The interval of a step time as factors of the predicted one.
 struct StepRange {
@@ -151,19 +156,5 @@ std::string no_doubt_reason(const Scenario&);
 StepDoubt step_doubt(const Scenario&, const Result&);
 /// Returns the 80 % interval of a predicted step time, s. No value: the doubt does not exist.
 std::optional<std::array<double, 2>> likely_step_times(double step_time, const StepDoubt&);
-
-/// Standard deviations of ln(measured / predicted) that remain after an anchor to one step, and to several. Unverified:
-/// they are from a study of 18 families that no command repeats (80 % of the other rows lay within 9.9 % after one row,
-/// and within 8.5 % after two).
-constexpr double kSpreadOfOneStep = 0.085, kSpreadOfSteps = 0.073;
-
-/// Returns the probability that the second of two steps of one job is in truth longer. Errors that both share cancel:
-/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has its own
-/// error, which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command
-/// repeats). The ratio is never less sure than that of two steps that share nothing. Its logarithm follows Student's t
-/// with 4 degrees of freedom.
-double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
-/// Returns the standard deviation of the logarithm of the ratio of two such steps.
-double spread_of_ratio(const StepDoubt&, const StepDoubt&);
 
 }  // namespace trainyard
