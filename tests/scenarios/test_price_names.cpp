@@ -391,7 +391,7 @@ TEST_CASE("a training on nodes in batches ends by the phases that run has on the
   const SizeGrowth& growth = *answer.growth;
   CHECK(growth.nodes == 8);
   REQUIRE(growth.phases.size() >= 2);
-  double share = 0, end = growth.phases.front().begin_days;
+  double share = 0, end = growth.phases.front().begin_days, energy = 0, money = 0;
   for (const SizePhase& phase : growth.phases) {
     CAPTURE(phase.nodes);
     CHECK(phase.begin_days == Approx(end));
@@ -400,16 +400,21 @@ TEST_CASE("a training on nodes in batches ends by the phases that run has on the
     const Result r = trainyard::answer(read_scenario(parse_document(phase.scenario, "phase.yaml"), "phase")).result;
     CHECK(r.whole_time().value / 86400 == Approx(phase.alone_days).epsilon(1e-9));
     CHECK(r.step_time.value == Approx(phase.step_time).epsilon(1e-9));
+    energy += phase.share * r.training_energy();
+    money += phase.share * r.money->ownership->training;
     CHECK(phase.share == Approx((phase.end_days - phase.begin_days) / phase.alone_days));
     CHECK_THAT(growth.reason, Contains(fmt::format("{} nodes from day {:.4g} on do {:.3g} % of it", phase.nodes,
                                                    phase.begin_days, phase.share * 100)));
   }
   CHECK(share == Approx(1));
   CHECK(growth.end_days == Approx(end));
-  CHECK(growth.end_days <= growth.full_days);
   REQUIRE(answer.cheapest);
   CHECK(growth.full_days == Approx(answer.cheapest->days() + 0.9));
   CHECK(answer.cheapest->end_days == Approx(growth.end_days));
+  // Energy and the cost of owning are those of the nodes that train in each phase.
+  CHECK(answer.cheapest->energy == Approx(energy));
+  CHECK(answer.cheapest->ownership->training == Approx(money));
+  CHECK(answer.choices.front().power * (growth.end_days - 0.1) * 86400 == Approx(energy));
   REQUIRE(growth.end_days < growth.full_days);
   const auto answer_by = [&](double deadline) {
     options.days = deadline;
@@ -425,14 +430,11 @@ TEST_CASE("a training on nodes in batches ends by the phases that run has on the
   CHECK_FALSE(late.cheapest);
   CHECK_THAT(late.why_none, Contains("the deadline: ") && Contains("grows and ends after"));
   // Without a stated number, more nodes that come late hide no smaller number that is in time.
-  options.gpus = 0;
-  options.unit = 2;
-  options.days = 30;
+  options.gpus = 0, options.unit = 2, options.days = 30;
   const SizeAnswer fewest = answer_with("[{nodes: 4, after: 0.1 d}, {after: 31 d}]");
   REQUIRE(fewest.cheapest);
   CHECK(fewest.cheapest->nodes <= 4);
-  options.gpus = 64;
-  options.unit = 0;
+  options.gpus = 64, options.unit = 0;
   CHECK_THAT(growth.reason, Contains(days_words(growth.end_days)) && Contains(days_words(growth.full_days)));
   CHECK_FALSE(answer_with("0.9 d").growth);
   const nlohmann::ordered_json json = size_fields().json(answer).at("growth");

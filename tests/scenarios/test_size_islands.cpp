@@ -161,6 +161,30 @@ TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures 
   CHECK(json.at("islands").at(0).at("reason") == reason);
 }
 
+TEST_CASE("more of the owned nodes are a way of their own, and the line owned agrees with the verdict",
+          "[size][islands]") {
+  Node training = island_training(kOneOwned);
+  set_field(training, "plan.global_batch_size", "512");
+  SizeOptions options;
+  options.days = 30;
+  options.purchase = true;
+  options.node_types = {"dgx-a100", "dgx-h100"};
+  options.work = 2e5;
+  options.days = 0.6 * way_of(size_clusters(training, "islands", options), IslandWay::owned_alone)->days;
+  const SizeAnswer answer = size_clusters(training, "islands", options);
+  const SizeIsland* more = way_of(answer, IslandWay::more_owned);
+  REQUIRE(more);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->node == "dgx-a100");
+  CHECK(more->bought_nodes == answer.cheapest->nodes - 1);
+  CHECK(more->cost == answer.cheapest->cost);
+  CHECK_THAT(
+      answer.islands.front().reason,
+      StartsWith(fmt::format("{} x dgx-a100 more beside the 1 x dgx-a100 that are owned cost least for one model",
+                             more->bought_nodes)));
+  CHECK(size_fields().json(answer).at("islands").at(0).at("rows").at(1).at("way") == "more of them");
+}
+
 TEST_CASE("no owned node changes nothing, and owned nodes leave the sizes of another type as they are",
           "[size][islands]") {
   const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.75;

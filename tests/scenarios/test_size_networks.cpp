@@ -104,7 +104,7 @@ TEST_CASE("a network's step is that of run on the same cluster and plan, and its
   CHECK(j.at("cheapest").at("network") == least->network);
   CHECK(j.at("cheapest").at("network_cost") == answer.cheapest->network_cost);
   SizeAnswer with_threshold = answer;
-  with_threshold.thresholds = {{{"gpt2", "dgx-h100", 8, "2:1"}, "deadline", 30, 20}};
+  with_threshold.thresholds = {{{"gpt2", "dgx-h100", 8, "2:1"}, "deadline", "", 30, 20}};
   CHECK(size_fields().json(with_threshold).at("thresholds").at(0).at("network") == "2:1");
   CHECK(all.document.find("cluster")->find("fabric"));
   CHECK_THAT(all.reason, Contains(fmt::format("{} on 8 x dgx-h100 costs {} EUR, the least that meets the deadline",

@@ -62,6 +62,40 @@ TEST_CASE("choose tries numbers of spines, and searches a plan for a network tha
   CHECK(r.step_time.value == Approx(choice->step_time).epsilon(1e-9));
 }
 
+TEST_CASE("a tried network is chosen if none of the asked ones is, and no kept one is beaten in cost and time",
+          "[size]") {
+  const std::string prices =
+      "prices: {currency: EUR, purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 16, cable: 1000}}\n";
+  SizeOptions options = options_of(128);
+  options.purchase = true;
+  options.networks = {"nonblocking", "16:1"};
+  options.tries_spines = true;
+  const SizeNetworks free_choice = networks_of(prices, options);
+  const SizeNetwork &full = row_of(free_choice, "nonblocking"), &thin = row_of(free_choice, "16:1");
+  const auto check_rows = [&](const SizeNetworks& all) {
+    for (const SizeNetwork& row : all.rows)
+      for (const SizeNetwork& other : all.rows) {
+        const bool is_asked = row.network == "nonblocking" || row.network == "16:1";
+        CAPTURE(row.network, other.network);
+        if (!is_asked && !row.chosen)
+          CHECK_FALSE((*other.cost <= *row.cost && other.step_time <= row.step_time &&
+                       (*other.cost < *row.cost || other.step_time < row.step_time)));
+      }
+  };
+  check_rows(free_choice);
+  REQUIRE(thin.days > full.days);
+  // Nonblocking is beyond the budget, and 16:1 is late.
+  options.days = full.days + 0.5 * (thin.days - full.days);
+  options.budget = *full.cost - 1;
+  const SizeNetworks all = networks_of(prices, options);
+  CHECK(row_of(all, "nonblocking").missed == "budget");
+  CHECK(row_of(all, "16:1").missed == "deadline");
+  REQUIRE(all.choice());
+  CHECK(all.choice()->missed.empty());
+  CHECK_THAT(all.choice()->network, Contains(" leaves and "));
+  check_rows(all);
+}
+
 TEST_CASE("a network that loses time has a plan of its own, which is faster on it, and the reason names it", "[size]") {
   SizeOptions options = options_of(64);
   options.purchase = true;

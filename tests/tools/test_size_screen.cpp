@@ -94,7 +94,7 @@ TEST_CASE("the parts of the counted network and their prices sum to its price on
   row.price_of_switches = 90000;
   row.by_length = {{false, 2.5, 10400, 100}, {true, 5, 20, 900}};
   answer.rows.emplace_back().error = "no plan";
-  answer.thresholds = {{{"", "dgx-h100", 8, "rail-only"}, "purchase of a switch", 20002, 40004}};
+  answer.thresholds = {{{"", "dgx-h100", 8, "rail-only"}, "purchase of a switch", "", 20002, 40004}};
   const std::string screen = size_screen(answer);
   CHECK_THAT(screen, Contains("  parts of 2:1 on 8 x dgx-h100, with 4 nodes in a rack\n"));
   CHECK_THAT(screen, Contains("copper cable    2.5 m  10,400           100  1,040,000\n") &&
@@ -141,10 +141,13 @@ TEST_CASE("run reproduces the step of each network that size compares, on the sc
   const std::string size =
       "size --model llama-3.2-1b --tokens 2B --days 30 --work 100K --gpus 64 --nodes-of dgx-h100 --purchase --prices "
       "p.yml ";
-  REQUIRE(shell.trainyard(size + "--network choose --json a.json --csv a.csv --write w.yaml --html a.html").exit == 0);
+  REQUIRE(
+      shell.trainyard(size + "--network 'choose,4:1 on rails' --json a.json --csv a.csv --write w.yaml --html a.html")
+          .exit == 0);
   const auto answer = parse_json(shell.text("a.json"));
   const auto& rows = answer.at("networks").at("rows");
-  REQUIRE(rows.size() == 5);
+  REQUIRE(rows.size() >= 6);
+  CHECK(rows.at(5).at("network") == "4:1 on rails");
   for (const auto& row : rows) {
     CAPTURE(row.at("network"));
     CHECK(row.at("switches").get<int>() >= 8);
@@ -156,13 +159,17 @@ TEST_CASE("run reproduces the step of each network that size compares, on the sc
       CHECK(parse_json(shell.trainyard("run w.yaml --no-what-if --json -").out).at("step_time_s") ==
             row.at("step_time_s"));
   }
-  CHECK(std::ranges::count(shell.text("a.csv"), '\n') == 6);
+  CHECK(std::ranges::count(shell.text("a.csv"), '\n') == static_cast<int>(rows.size()) + 1);
   CHECK_THAT(shell.text("a.html"), Contains("\"networks\""));
   shell.check_refused(size + "--by total", "--by total: price or total-cost expected");
   shell.check_refused("size --model llama-3.2-1b --tokens 2B --days 30 --nodes-of dgx-h100 --prices p.yml --by price",
                       "--by: only with --purchase");
   shell.check_refused(size + "--network rails-only",
                       "--network: unknown network \"rails-only\"; did you mean \"rail-only\"?");
+  shell.check_refused(
+      size + "--network choose --write-beside b.yaml",
+      "--write-beside: not with --network, which compares no jobs on owned and bought nodes; expected one of "
+      "both");
   shell.check_refused(size + "--csv -", "--switch, --csv: only with --network, for example --network choose");
 }
 
@@ -344,7 +351,7 @@ TEST_CASE("an interval of days has one unit for both ends, and no label of the t
   answer.cheapest = row;
   const std::string gpu = "h100-sxm5-80gb-with-a-rather-long-name-of-a-cloud (reserved 36 months)";
   answer.thresholds.push_back(
-      {{"m", "dgx-h100-with-a-long-name", 48, "rail-only", "reserved 36 months"}, "gpu_hour of " + gpu, 2, 5.9});
+      {{"m", "dgx-h100-with-a-long-name", 48, "rail-only", "reserved 36 months"}, "gpu_hour of " + gpu, "", 2, 5.9});
   const std::string svg = tornado_picture(answer);
   std::smatch size;
   REQUIRE(std::regex_search(svg, size, std::regex("viewBox=\"0 0 ([0-9.]+) ")));

@@ -88,7 +88,7 @@ int compare(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (!html.empty() && !kineto.empty()) throw UserError("--html: only without --kineto");
   Overrides overrides = parse_overrides(sets);
-  if (!prices.empty()) overrides.push_back(prices_override(prices));
+  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
   if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");

@@ -212,9 +212,9 @@ struct PlanFlags {
     Node document = scenario       ? *scenario
                     : file.empty() ? document_of(scenario_flags, !strategy.empty() && strategy != kAnyStrategy)
                                    : read_scenario_document(file);
+    set_prices(document, prices);
     for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
     take_strategy(document, strategy);
-    set_prices(document, prices);
     return document;
   }
 

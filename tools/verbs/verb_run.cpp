@@ -115,7 +115,7 @@ struct RunFlags {
 
   Scenario scenario() const {
     Overrides overrides = parse_overrides(sets);
-    if (!prices.empty()) overrides.push_back(prices_override(prices));
+    if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
     const std::optional<Node>& document = arguments.document();
     return document ? read_scenario(*document, std::filesystem::path(file).stem().string(), overrides)
                     : read_scenario(file, overrides);

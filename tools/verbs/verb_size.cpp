@@ -139,7 +139,8 @@ struct SizeFlags {
         "--network", network, "choose|A,B,...",
         "compare networks between the nodes of the cheapest clusters, and choose the cheapest that meets "
         "deadline and budget: all of nonblocking, 2:1, 4:1, rail-optimized and rail-only, or the named ones "
-        "(also 3:1, 16 leaves and 4 spines, and both \"on rails\"); the loss is the additional step time over "
+        "(also 3:1, 16 leaves and 4 spines, and both \"on rails\"; choose may be one of the names); the loss is the "
+        "additional step time over "
         "nonblocking");
     arguments.option("--switch", network_switch, "NAME",
                      "with --network: the type of switch (`trainyard list switches`; default: that of cluster.fabric, "
@@ -223,7 +224,7 @@ struct SizeFlags {
     options.node_types = comma_list(nodes_of);
     std::erase(options.node_types, "");
     options.networks = requested_networks();
-    options.tries_spines = network == "choose";
+    options.tries_spines = std::ranges::count(comma_list(network), "choose") > 0;
     options.network_switch = network_switch;
     options.work = limits.operations();
     options.search_seconds = limits.wall_seconds();
@@ -231,14 +232,19 @@ struct SizeFlags {
     options.journal = shares.points;
     options.shard = shares.requested_shard(!(json + svg + html + write + csv + write_beside).empty());
     if (!write_beside.empty() && !purchase) throw UserError("--write-beside: only with --purchase");
+    if (!write_beside.empty() && !network.empty())
+      throw UserError(
+          "--write-beside: not with --network, which compares no jobs on owned and bought nodes; expected one of both");
     return options;
   }
 
   std::vector<std::string> requested_networks() const {
     if (network.empty() && !(network_switch + csv).empty())
       throw UserError("--switch, --csv: only with --network, for example --network choose");
-    std::vector<std::string> kinds = network == "choose" ? network_kinds() : comma_list(network);
-    std::erase(kinds, "");
+    std::vector<std::string> kinds;
+    for (const std::string& name : comma_list(network))
+      for (const std::string& kind : name == "choose" ? network_kinds() : std::vector<std::string>{name})
+        if (!kind.empty() && std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
     for (const std::string& kind : kinds) read_network_kind(kind, "--network");
     return kinds;
   }
@@ -274,6 +280,7 @@ struct SizeFlags {
                  : read_scenario_document(
                        file.empty() ? shipped_file(post_training ? kLoopTemplate : kSizeTemplate).string() : file);
     if (!scenario && file.empty() && !post_training) shorten_samples(document);
+    set_prices(document, prices);
     for (const auto& [field, value] : parse_overrides(sets)) set_field(document, field, value);
     if (!model.empty()) set_field(document, "model", parse_override(model, "--model"));
     if (!tokens.empty())
@@ -282,7 +289,6 @@ struct SizeFlags {
       set_field(document, "site", "\"" + site + "\"");
     else if (!site.empty())
       set_field(document, "site", site);
-    set_prices(document, prices);
     return document;
   }
 };
@@ -394,6 +400,8 @@ int size_verb(const std::vector<std::string>& words) {
   write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
   if (!flags.csv.empty() && answer.networks) write_atomically(flags.csv, size_networks_csv(*answer.networks));
+  if (!flags.csv.empty() && !answer.networks)
+    complain("--csv: not written: the search was interrupted before it had compared the networks");
   if (!flags.write_beside.empty()) write_shared_job(flags.write_beside, flags.name(), answer);
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
   if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));

@@ -38,6 +38,8 @@ struct SizePhase {
   double begin_days = 0, end_days = 0;  ///< days from today on
   double share = 0;                     ///< part of the training that it does
   double alone_days = 0;                ///< days that the whole training takes on these nodes
+  double alone_energy = 0;              ///< energy of the whole training on these nodes, J; 0: unknown
+  double alone_money = 0;               ///< cost of owning these nodes for that time; 0: they have no price
   double step_time = 0;                 ///< s
   std::string plan;                     ///< the plan in words
   std::string scenario;                 ///< the whole training on these nodes, as `run` takes it
@@ -106,8 +108,20 @@ struct SizeBound : ClusterName {
 /// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest. The name is that of
 /// the cheapest cluster beyond the threshold; node empty: none of the evaluated ones.
 struct SizeThreshold : ClusterName {
-  std::string quantity;             ///< "gpu_hour of h100-sxm5-80gb", "deadline", "tokens", "power of the site in kW"
+  std::string quantity;  ///< "gpu_hour of h100-sxm5-80gb", "deadline", "tokens", "power of the site in kW"
+  /// "more than" or "fewer than" the stated nodes: such a number, which was not simulated, may be the decision. Else empty.
+  std::string number;
   double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
+};
+
+/// Numbers of nodes of a type that were not simulated, though one of them may be a decision. `nodes`: the one to simulate
+/// next.
+struct SizeGap : ClusterName {
+  int from = 0;  ///< the simulated number below, or above: the fewest in time, or the last that follow without a gap
+  int most = 0;  ///< the largest number of the gap; 0: the gap is below `from`
+  double least_cost = 0;  ///< no number of the gap costs less; 0: not known
+  bool is_above() const { return most > 0; }
+  const char* words() const { return is_above() ? "more than" : "fewer than"; }
 };
 
 /// A cluster and a way to pay for it: "on demand", "reserved 12 months", "spot", "electricity" or "purchase". Money is in
@@ -194,6 +208,7 @@ struct SizeNetworks {
 /// The ways to train on nodes that are owned and on bought ones of another type.
 enum class IslandWay : std::uint8_t {
   owned_alone,   ///< the owned nodes train, and nothing is bought
+  more_owned,    ///< the owned nodes and bought ones of the same type train
   bought_alone,  ///< the bought nodes train; the owned ones are left to other work
   one_job,       ///< both train one model in one job
   two_jobs       ///< each type trains a model of its own on a part of the tokens, and both end at the same time
@@ -256,6 +271,7 @@ struct SizeAnswer {
   /// Years of use for which the cost of owning a bought cluster is its cost, which decides. 0: the purchase price decides.
   double total_years = 0;
   std::string plain_terms = "on demand";  ///< way to pay for rows without a list of rents; or "electricity"
+  std::vector<SizeGap> gaps;              ///< sizes that were not simulated; empty: none, or they were not looked for
   std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster
   /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
   /// Empty: there are no prices.
@@ -333,7 +349,11 @@ std::string nodes_in_words(int nodes, const std::string& node, int beside_nodes,
 /// Names the nodes of a cluster: "48 x dgx-h100", "16 x dgx-b200 beside 64 x dgx-h100".
 template <class Cluster>
 std::string nodes_in_words(const Cluster& c) {
-  return nodes_in_words(c.nodes, c.node, c.beside_nodes, c.beside);
+  const std::string words = nodes_in_words(c.nodes, c.node, c.beside_nodes, c.beside);
+  if constexpr (requires { c.number; })
+    return c.number.empty() ? words : c.number + " " + words;
+  else
+    return words;
 }
 /// Names the types of a cluster's nodes: "dgx-h100", "dgx-b200 beside dgx-h100".
 std::string types_in_words(const SizeRow&);

@@ -131,8 +131,41 @@ class ChangeFinder {
       static_cast<ClusterName&>(change) = *payment.row;
       change.terms = payment.terms;
     }
+    if (const SizeGap* gap = gap_at(quantity, value * (1 + beyond), next)) {
+      static_cast<ClusterName&>(change) = *gap;
+      change.nodes = gap->from;
+      change.number = gap->words();
+    }
     all_.push_back(std::move(change));
     return true;
+  }
+
+  /// Returns the gap of which a size may be the decision at a value instead of the way `next`. Null: no size may. A larger
+  /// size takes no fewer node-days than the simulated one next to it. A smaller one takes more days than the present
+  /// deadline, and may become the decision before `next` does.
+  const SizeGap* gap_at(const VariedQuantity& quantity, double value, const std::optional<std::size_t>& next) const {
+    const SizeGap* found = nullptr;
+    const SizeLimits limits = quantity.limits(value);
+    const double cost_of_next = next ? quantity.figures(*next, value).cost : HUGE_VAL,
+                 own_cost = quantity.figures(decided_, value).cost;
+    double least = HUGE_VAL;
+    for (const SizeGap& gap : answer_.gaps)
+      for (std::size_t i = 0; i < ways_.size(); ++i) {
+        const SizeRow& row = *ways_[i].row;
+        const bool is_of_gap = row.model == gap.model && row.node == gap.node && row.nodes == gap.from &&
+                               row.beside.empty() && row.parameters == ways_[decided_].row->parameters;
+        if (!is_of_gap) continue;
+        const WayFigures figures = quantity.figures(i, value);
+        const double share = static_cast<double>(gap.nodes) / gap.from;
+        const double cost = gap.is_above() ? std::max(figures.cost, gap.least_cost) : figures.cost * share;
+        const double days = gap.is_above() ? figures.needed_days * gap.from / gap.most
+                                           : figures.needed_days * answer_.days / ways_[i].needed_days() * (1 + kTie);
+        const double most = gap.is_above() ? cost_of_next : own_cost;
+        if (cost >= std::min(least, most * (1 - kTie)) || !limits.admits(cost, days)) continue;
+        found = &gap;
+        least = cost;
+      }
+    return found;
   }
 
   void add_prices() {

@@ -225,7 +225,8 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
     const StepRange range = DoubtModel::shipped().range(row.doubt, kLikely);
     choice.likely_days = {payment.end_at(range.low), payment.end_at(range.high)};
   }
-  if (row.time > 0) choice.power = row.energy / row.time;
+  const double time = payment.grows ? (payment.end() - row.phases.front().begin_days) * kSecondsOfDay : row.time;
+  if (time > 0) choice.power = row.energy / time;
   choice.risk = row.risk;
   choice.missed = missed_by(answer, payment);
   choice.money = payment.cost;

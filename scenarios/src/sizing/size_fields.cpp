@@ -145,6 +145,9 @@ JsonFields<SizeThreshold> threshold_fields() {
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
       .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")
       .value("nodes", "", &T::nodes, "number of its nodes")
+      .value("number", "", &T::number,
+             "\"more than\" or \"fewer than\" these nodes: such a number may be the decision, and was not simulated")
+      .when(&T::number, "if so")
       .value("terms", "", &T::terms, "way to pay for it")
       .when(&T::terms, "with prices, if a cluster is left")
       .value("network", "", &T::network, "kind of network between its nodes")
@@ -241,7 +244,8 @@ JsonFields<SizeIsland> size_island_fields() {
   return JsonFields<I>()
       .value(
           "way", "", [](auto& i) { return std::string(name_of(i.kind)); },
-          "owned alone, bought alone (owned nodes are left to other work), one job on both, or two jobs: one on each "
+          "owned alone, more of them (owned and bought nodes of one type), bought alone (owned nodes are left to other "
+          "work), one job on both, or two jobs: one on each "
           "type, with a model of its own and a part of the samples")
       .value("node", "", &I::node, "type of the nodes beside the owned ones")
       .value("nodes", "", &I::nodes, "number of these nodes")

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
@@ -19,6 +20,8 @@ SizePhase phase_of(const SizeRow& row, double begin) {
   phase.nodes = row.nodes;
   phase.begin_days = begin;
   phase.alone_days = row.days();
+  phase.alone_energy = row.energy;
+  phase.alone_money = row.ownership ? row.ownership->training : 0;
   phase.step_time = row.step_time;
   phase.plan = row.plan;
   phase.scenario = yaml_text(row.document);
@@ -144,6 +147,22 @@ int DeliveryPhases::first_guess(const SizeCase& size_case) {
   int nodes = std::max(1, question_.options().unit);
   while (node_days(nodes) < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
   return nodes;
+}
+
+void take_phases(SizeRow& row, std::vector<SizePhase> phases) {
+  row.phases = std::move(phases);
+  if (row.phases.empty() || !row.ownership) return;
+  SizeGrowth growth;
+  growth.phases = row.phases;
+  growth.phases.push_back(phase_of(row, row.ownership->delivery / kSecondsOfDay));
+  divide(growth);
+  double energy = 0, money = 0;
+  for (const SizePhase& phase : growth.phases) {
+    energy += phase.share * phase.alone_energy;
+    money += phase.share * phase.alone_money;
+  }
+  if (row.energy > 0) row.energy = energy;
+  row.ownership->training = money;
 }
 
 void add_growth(SizeAnswer& answer) {

@@ -41,6 +41,9 @@ class DeliveryPhases {
   const SizeRow& row(const SizeCase&, int nodes);
 };
 
+/// Takes the phases before all nodes of a row are delivered: its energy, and the cost of owning it for the training, are
+/// those of the nodes that train in each phase.
+void take_phases(SizeRow&, std::vector<SizePhase>);
 /// States the phases of the decision, or of the nearest cluster, if it grows.
 void add_growth(SizeAnswer&);
 

@@ -72,6 +72,8 @@ class IslandSearch {
     });
     if (!is_known) answer_.rows.push_back(own_row);
     islands.rows.push_back(island(IslandWay::owned_alone, own_row));
+    if (const SizeRow* more = best_row(owned.node.name, ""); more && more->good() && more->nodes > owned.nodes)
+      islands.rows.push_back(island(IslandWay::more_owned, *more));
     const bool is_enough = own_row.good() && meets_deadline(answer_, own_row);
     for (const SizeCase& other : others) {
       if (const SizeRow* alone = best_row(other.node.name, ""))
@@ -308,7 +310,8 @@ class IslandWords {
       if (row.kind != IslandWay::two_jobs && row.good() && row.missed.empty() && (!best || is_better(row, *best)))
         best = &row;
     std::vector<std::string> all{best ? winner(*best) : "No way to train one model on them meets all conditions"};
-    for (const IslandWay kind : {IslandWay::owned_alone, IslandWay::bought_alone, IslandWay::one_job})
+    for (const IslandWay kind :
+         {IslandWay::owned_alone, IslandWay::more_owned, IslandWay::bought_alone, IslandWay::one_job})
       if (const SizeIsland* other = best_of(kind); other && (!best || best->kind != kind))
         all.push_back(compared(*other, best));
     const SizeIsland* one_job = best && best->kind == IslandWay::one_job ? best : best_of(IslandWay::one_job);
@@ -348,6 +351,9 @@ class IslandWords {
     if (row.kind == IslandWay::owned_alone)
       return fmt::format("the {} that are owned meet all conditions alone: {}, and nothing is bought", owned_words(),
                          days_words(row.days));
+    if (row.kind == IslandWay::more_owned)
+      return fmt::format("{} more beside the {} that are owned cost least for one model: {} and {}", bought_words(row),
+                         owned_words(), money(row.cost), days_words(row.days));
     if (row.kind == IslandWay::bought_alone)
       return fmt::format("{} alone cost least for one model: {} and {}; the {} that are owned are left to other work",
                          bought_words(row), money(row.cost), days_words(row.days), owned_words());
@@ -363,7 +369,8 @@ class IslandWords {
   }
 
   std::string compared(const SizeIsland& row, const SizeIsland* best) const {
-    const std::string name = row.kind == IslandWay::owned_alone ? "the owned nodes alone"
+    const std::string name = row.kind == IslandWay::owned_alone  ? "the owned nodes alone"
+                             : row.kind == IslandWay::more_owned ? bought_words(row) + " more beside the owned ones"
                              : row.kind == IslandWay::bought_alone
                                  ? bought_words(row) + " alone"
                                  : "one job on " + bought_words(row) + " and the owned nodes";
@@ -387,7 +394,7 @@ class IslandWords {
 }  // namespace
 
 const char* name_of(IslandWay kind) {
-  constexpr const char* names[] = {"owned alone", "bought alone", "one job", "two jobs"};
+  constexpr const char* names[] = {"owned alone", "more of them", "bought alone", "one job", "two jobs"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -41,8 +41,9 @@ class NetworkComparison {
         add_possible(clusters[i]);
       choose();
     }
-    if (question_.options().tries_spines) try_spines();
+    if (question_.options().tries_spines) try_spines(clusters);
     search_plans();
+    drop_beaten();
     // Another cluster may be the cheapest if all count the same network. Then its networks are compared, too.
     while (const SizeNetwork* counted = counted_network()) {
       count(counted->network);
@@ -122,55 +123,86 @@ class NetworkComparison {
   }
 
   /// Returns the least cost that a cluster can have with a network: with its own step time, which is that of the question's
-  /// network. No value: it has no such network, or it costs more than the choice.
-  std::optional<double> possible_cost(const SizeRow& cluster, const std::string& kind) const try {
+  /// network. No value: it has no such network.
+  std::optional<double> cost_with(const SizeRow& cluster, const std::string& kind) const try {
     JoinedCluster joined{{{cluster.model, cluster.node, cluster.nodes, kind}, cluster.gpus}, cluster};
     const NodeType type = type_of(cluster);
     take_design(design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports}), type,
                 joined);
     const std::optional<SizeWay> payment = best_way(answer_, joined.row);
-    const SizeNetwork* best = networks_.choice();
-    if (!payment || (best && payment->cost >= *best->cost)) return std::nullopt;
-    return payment->cost;
+    return payment ? std::optional(payment->cost) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;
+  }
+
+  /// Returns true if a cluster may cost less with a network than the choice does.
+  bool may_win(const SizeRow& cluster, const std::string& kind) const {
+    const std::optional<double> cost = cost_with(cluster, kind);
+    const SizeNetwork* best = networks_.choice();
+    return cost && (!best || *cost < *best->cost);
   }
 
   /// Adds the networks with which a cluster could cost less than the choice.
   void add_possible(const SizeRow& cluster) {
     for (const std::string& kind : question_.options().networks)
-      if (possible_cost(cluster, kind)) {
+      if (may_win(cluster, kind)) {
         add_row(cluster, kind);
         choose();
       }
   }
 
-  /// Tries numbers of leaves and spines on the cluster of the choice, without rails and with them if rails are compared.
-  void try_spines() {
-    const SizeNetwork* choice = networks_.choice();
-    if (!choice || !networks_.unpriced.empty()) return;
-    const SizeRow cluster = own_row(*choice);
-    const NetworkRequest request{cluster.nodes, type_of(cluster).hcas, type_.ports};
-    const std::vector<std::string>& kinds = question_.options().networks;
-    if (request.ports < cluster.nodes * request.adapters) try_spines(cluster, efficient_networks(request, false));
-    if (request.adapters > 1 && std::ranges::find(kinds, "rail-optimized") != kinds.end())
-      try_spines(cluster, efficient_networks(request, true));
+  /// Tries numbers of leaves and spines on the cluster of the choice, without rails, and with them if rails are compared. If
+  /// there is no choice yet, tries the cheapest clusters until there is one.
+  void try_spines(const std::vector<SizeRow>& clusters) {
+    const bool has_rails = std::ranges::any_of(question_.options().networks, [](const std::string& kind) {
+      return kind.starts_with("rail-") || kind.ends_with("on rails");
+    });
+    for (std::size_t i = 0; i < clusters.size() && i < kClustersOfNetworks && networks_.unpriced.empty(); ++i) {
+      const SizeNetwork* choice = networks_.choice();
+      const SizeRow cluster = choice ? own_row(*choice) : clusters[i];
+      const NetworkRequest request{cluster.nodes, type_of(cluster).hcas, type_.ports};
+      if (request.ports < cluster.nodes * request.adapters) try_spines(cluster, efficient_networks(request, false));
+      if (request.adapters > 1 && has_rails) try_spines(cluster, efficient_networks(request, true));
+      if (networks_.choice()) return;
+    }
   }
 
-  /// Looks for the first of these networks that meets all conditions, among those that could cost less than the choice. Each
-  /// has more switches and less oversubscription than those before it, and is taken to be faster: halves the list.
+  /// Tries these networks, or evenly spread ones of a long list and the neighbours of the choice among them. Another number
+  /// of switches or another oversubscription may be faster or slower, so no tried network tells about the others.
   void try_spines(const SizeRow& cluster, const std::vector<std::string>& kinds) {
-    std::size_t begin = 0, end = kinds.size();
-    while (begin < end) {
-      const std::size_t middle = (begin + end) / 2;
-      bool is_met = true;  // it costs as much as the choice: fewer switches may cost less
-      if (possible_cost(cluster, kinds[middle])) {
-        const SizeNetwork& row = add_row(cluster, kinds[middle]);
-        is_met = row.good() && row.missed.empty();
-        choose();
-      }
-      is_met ? end = middle : begin = middle + 1;
-    }
+    const std::size_t stride = (kinds.size() + kMostSpines - 1) / kMostSpines;
+    for (std::size_t i = 0; i < kinds.size(); i += stride) try_network(cluster, kinds[i]);
+    const SizeNetwork* choice = networks_.choice();
+    const auto place = choice ? std::ranges::find(kinds, choice->network) : kinds.end();
+    if (stride < 2 || place == kinds.end()) return;
+    const auto middle = static_cast<std::size_t>(place - kinds.begin());
+    for (std::size_t i = middle - std::min(middle, stride - 1); i < std::min(kinds.size(), middle + stride); ++i)
+      try_network(cluster, kinds[i]);
+  }
+
+  /// Adds a cluster with a network to the table, unless a network of the table costs no more and loses no time.
+  void try_network(const SizeRow& cluster, const std::string& kind) {
+    const std::optional<double> cost = cost_with(cluster, kind);
+    const bool is_useless = std::ranges::any_of(networks_.rows, [&](const SizeNetwork& row) {
+      if (!row.has_nodes_of(cluster) || !row.good()) return false;
+      return row.network == kind || (row.cost && cost && *row.cost <= *cost && row.loss && *row.loss <= 0);
+    });
+    if (!cost || is_useless) return;
+    add_row(cluster, kind);
+    choose();
+  }
+
+  /// Removes tried numbers of spines that another network of the cluster beats in cost and time.
+  void drop_beaten() {
+    const std::vector<SizeNetwork> all = networks_.rows;
+    const auto beats = [](const SizeNetwork& a, const SizeNetwork& b) {
+      return a.good() && a.cost && b.cost && a.has_nodes_of(b) && *a.cost <= *b.cost && a.step_time <= b.step_time &&
+             (*a.cost < *b.cost || a.step_time < b.step_time);
+    };
+    std::erase_if(networks_.rows, [&](const SizeNetwork& row) {
+      const bool is_tried = !row.chosen && std::ranges::count(question_.options().networks, row.network) == 0;
+      return is_tried && std::ranges::any_of(all, [&](const SizeNetwork& other) { return beats(other, row); });
+    });
   }
 
   /// Returns the row of a network's cluster with the network of the question.
@@ -187,8 +219,8 @@ class NetworkComparison {
         if (!row.good() || !row.cost || row.loss.value_or(0) < least_loss || searched_.contains(name_in_table(row)))
           continue;
         const bool has_room = row.missed.find("racks") == std::string::npos;
-        const bool may_win = row.chosen || (has_room && possible_cost(own_row(row), row.network));
-        if (may_win && (!next || *row.cost < *next->cost)) next = &row;
+        const bool is_promising = row.chosen || (has_room && may_win(own_row(row), row.network));
+        if (is_promising && (!next || *row.cost < *next->cost)) next = &row;
       }
       if (!next) return;
       const std::string name = name_in_table(*next);

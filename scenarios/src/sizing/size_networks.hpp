@@ -48,6 +48,8 @@ class NetworkPrices {
 
 /// Clusters for which all networks are compared. Of the others, those are compared that could cost least by their bounds.
 constexpr std::size_t kClustersOfNetworks = 3;
+/// The most numbers of leaves and spines that are tried evenly, without rails and on rails.
+constexpr std::size_t kMostSpines = 24;
 /// The most searches for a plan on another network than that of the question.
 constexpr int kSearchesOfNetworks = 8;
 
@@ -59,8 +61,8 @@ void check_networks(const SizeQuestion&);
 
 /// Compares the requested networks on the cheapest clusters in time of a judged answer, else on the nearest: all networks
 /// on the first of them, and on each other cluster in time those networks whose price leaves it a chance to cost least. On
-/// two levels of leaves, other numbers of leaves and spines are tried, too, without rails and on rails. Each row is the cluster's plan,
-/// simulated on that network; if that loses time and the row could be the choice, a plan is searched for that network.
+/// two levels of leaves, other numbers of leaves and spines are tried, too, without rails and on rails; those that another
+/// network beats in cost and time are not kept. Each row is the cluster's plan, simulated on that network; if that loses time and the row could be the choice, a plan is searched for that network.
 /// Sets `networks`. If networks have prices, judges all clusters again with the chosen network between their nodes, or
 /// else with the cheapest one in time. Throws Interruption.
 void compare_networks(SizeAnswer&, const SizeQuestion&, const NetworkSearch&);

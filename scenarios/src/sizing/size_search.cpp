@@ -11,6 +11,7 @@
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_first.hpp"
+#include "scenarios/src/sizing/size_gaps.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
@@ -69,6 +70,7 @@ class ClusterSizer {
       answer_.not_searched.assign(first_.bounds().begin() + static_cast<std::ptrdiff_t>(begun), first_.bounds().end());
     }
     if (first_.row()) keep_first_row(answer_, *first_.row());
+    if (answer_.unfinished.empty() && options_.shard.is_whole()) next_sizes(cases);
     const auto place_of = [&](const auto& x) {
       return std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
         return size_case.node.name == x.node && question_.model_of(size_case) == x.model;
@@ -229,7 +231,7 @@ class ClusterSizer {
 
   SizeRow row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row = searched_row(size_case, request);
-    if (row.good()) row.phases = phases_.before(size_case, request.nodes);
+    if (row.good()) take_phases(row, phases_.before(size_case, request.nodes));
     return row;
   }
 
@@ -361,6 +363,15 @@ class ClusterSizer {
     question_.take_training(answer.document, own_batch_, row);
   }
 
+  void next_sizes(const std::vector<SizeCase>& cases) {
+    current_case_ = "next sizes: ";
+    try {
+      search_next_sizes(answer_, question_, cases, searches());
+    } catch (const Interruption&) {
+      answer_.unfinished = "interrupted during the search of the next sizes" + interrupted_search_;
+    }
+  }
+
   void choose_network(const std::vector<SizeCase>& cases) {
     const auto search_on = [&](const SizeRow& cluster, const std::string& fabric) -> std::optional<SizeRow> {
       const auto found = std::ranges::find_if(cases, [&](const SizeCase& size_case) {
@@ -376,6 +387,7 @@ class ClusterSizer {
       answer_ = std::move(answer);
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the comparison of networks";
+      judge_sizes(answer_, prices_);  // the verdict says that it is one so far
     }
   }
 
@@ -400,6 +412,7 @@ class ClusterSizer {
         answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the search without headroom" + interrupted_search_;
+      judge_sizes(answer_, prices_);
     }
   }
 };

@@ -11,6 +11,7 @@
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_choices.hpp"
+#include "scenarios/src/sizing/size_gaps.hpp"
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -156,7 +157,7 @@ class VerdictWriter {
     const std::string prefix = answer_.unfinished.empty() ? "" : "So far: ";
     if (!decision_) return {prefix + nearest_words(), missing_words(), needed_words(), {}};
     SizeVerdict verdict{prefix + decision_words() + total_words(), "", changes_words(), {}};
-    const SizeWay* next = next_way();
+    const SizeWay* next = next_way(answer_, ways_, *decision_);
     if (next) verdict.sure_order = cheaper_probability(*decision_, *next);
     verdict.reason = reason_words(next, verdict.sure_order);
     return verdict;
@@ -230,17 +231,6 @@ class VerdictWriter {
   }
   std::string cluster_words(const SizeWay& payment) const { return cluster_words(*payment.row, payment.terms); }
 
-  /// The cheapest other way to pay for a size of the decision's model that meets all conditions. Null: there is none.
-  const SizeWay* next_way() const {
-    const SizeWay* next = nullptr;
-    for (const SizeWay& payment : ways_)
-      if (!payment.is_same(*decision_) && meets_all(answer_, payment) &&
-          payment.row->parameters == decision_->row->parameters &&
-          (!next || is_better_way(payment, payment.cost, *next, next->cost)))
-        next = &payment;
-    return next;
-  }
-
   std::string reason_words(const SizeWay* next, const std::optional<double>& sure_order) const {
     std::string text;
     if (next) {
@@ -252,8 +242,9 @@ class VerdictWriter {
             fmt::format("equal within the doubt: it costs more with a probability of {}", chance_words(*sure_order)));
       else if (sure_order)
         words.push_back(fmt::format("with a probability of {}", chance_words(*sure_order)));
-      text = fmt::format("Next comes {}: {}{}{}, {}.", cluster_words(*next), cost_words(next->cost),
-                         answer_.total_years > 0 ? " to own" : "",
+      text = fmt::format("Next{} comes {}: {}{}{}, {}.",
+                         gap_before_next(answer_, ways_, *decision_) ? " of the simulated sizes" : "",
+                         cluster_words(*next), cost_words(next->cost), answer_.total_years > 0 ? " to own" : "",
                          words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; ")), day_words(next->end()));
     } else {
       text = only_one_words();

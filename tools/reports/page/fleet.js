@@ -99,19 +99,19 @@ function use() {
 
 function tables() {
   const share = i => at(`groups.${i}.in_time_share`, 'share');
-  section('Trainings', table([{name: 'training'}, {name: 'arrivals', number: true}, {name: 'in time', number: true}, {name: 'wait', number: true}, {name: 'from arrival to end', number: true},
-    {name: 'longest', number: true}, {name: 'failures', number: true}, {name: 'stops', number: true}, {name: 'tokens/J', number: true}, ...(answer.currency ? [{name: answer.currency, number: true}, {name: `${answer.currency} a million tokens`, number: true}] : [])],
+  section('Trainings', table([{name: 'training'}, {name: 'arrivals', number: true}, {name: 'in time', number: true}, {name: 'mean wait', number: true}, {name: 'from arrival to end', number: true},
+    {name: 'longest', number: true}, {name: 'mean failures', number: true}, {name: 'mean stops', number: true}, {name: 'tokens/J', number: true}, ...(answer.currency ? [{name: answer.currency, number: true}, {name: `${answer.currency} a million tokens`, number: true}] : [])],
     groups.map((group, i) => [el('span', {}, swatch(hue(i)), group.training), at(`groups.${i}.arrivals`, 'number'), share(i), at(`groups.${i}.mean_wait_s`, 'seconds'), at(`groups.${i}.mean_time_s`, 'seconds'),
       at(`groups.${i}.longest_time_s`, 'seconds'), at(`groups.${i}.failures`, 'number'), at(`groups.${i}.preemptions`, 'number'),
       optional(`groups.${i}.tokens_per_J`), ...(answer.currency ? [optional(`groups.${i}.cost`), optional(`groups.${i}.money_per_million`)] : [])]), true),
     el('p', {class: 'quiet'}, `Means over the arrivals of ${answer.runs === 1 ? 'the run' : `${answer.runs} runs`}; stops: for other trainings.`));
   const time = seconds => ({text: digits(seconds / span, 4), sort: seconds});
-  section('Arrivals', table([{name: `run ${answer.shown_run}`}, {name: 'arrival', number: true}, {name: 'start', number: true}, {name: 'end', number: true}, {name: 'due', number: true}, {name: 'nodes'},
+  section('Arrivals', table([{name: `run ${answer.shown_run}`}, ...['arrival', 'start', 'end', 'due'].map(name => ({name: `${name}, ${unit}`, number: true})), {name: 'nodes'},
     {name: 'waits', number: true}, {name: 'repeated', number: true}, {name: 'failures', number: true}, {name: 'stops', number: true}, {name: 'in time'}],
     rows.map(r => [r.name, time(r.arrival_s), time(r.start_s), time(r.end_s), time(r.due_s), r.nodes.slice(0, 4).join(', ') + (r.nodes.length > 4 ? ', …' : ''),
       {text: units.seconds(r.waiting_s), sort: r.waiting_s}, {text: units.seconds(r.lost_to_failures_s + r.lost_to_preemption_s), sort: r.lost_to_failures_s + r.lost_to_preemption_s},
       {text: digits(r.failures), sort: r.failures}, {text: digits(r.preemptions), sort: r.preemptions}, r.in_time ? 'yes' : el('span', {class: 'bad'}, 'no')]), true),
-    el('p', {class: 'quiet'}, `Arrival, start, end and due in ${unit}. Nodes: of each stay. Repeated: steps that failures or preemption undid.`));
+    el('p', {class: 'quiet'}, `Nodes: of each stay. Repeated: steps that failures or preemption undid.`));
   section('Steps', table([{name: 'training'}, {name: 'nodes', number: true}, {name: 'step', number: true}, {name: '80 % interval', number: true}, {name: 'alone', number: true}, {name: 'memory'}],
     answer.steps.map((s, i) => [s.training, at(`steps.${i}.nodes`, 'number'), at(`steps.${i}.step_time_s`, 'seconds'), s.step_time_interval_s ? s.step_time_interval_s.map(units.seconds).join(' to ') : '–',
       at(`steps.${i}.alone_time_s`, 'seconds'), s.out_of_memory_probability < 0.05 ? 'fits' : el('span', {class: 'bad'}, 'at risk, ', figure(`steps.${i}.out_of_memory_probability`, 'share'))]), true), el('p', {class: 'quiet'}, 'Alone: the whole training with its checkpoints, if nothing interrupts it. At risk: the probability to run out of memory.'));

@@ -2,7 +2,7 @@
 const answer = page.answer, choices = answer.choices || [], rows = answer.rows || [], currency = answer.currency || '';
 const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
 const counted = answer.counted_network;
-const cluster = row => `${row.nodes} × ${row.node}` + (row.beside ? ` beside ${row.beside_nodes} × ${row.beside}` : '') + (row.network && row.network !== counted ? ', ' + row.network : '');
+const cluster = row => `${row.number ? row.number + ' ' : ''}${row.nodes} × ${row.node}` + (row.beside ? ` beside ${row.beside_nodes} × ${row.beside}` : '') + (row.network && row.network !== counted ? ', ' + row.network : '');
 /// The way to pay for a cluster, if it is a rent.
 const terms = row => row.terms && row.terms !== 'purchase' ? ` (${row.terms})` : '';
 const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of memory with ${units.share(row.out_of_memory_probability)}` : '';
@@ -42,6 +42,7 @@ function verdict() {
   const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.total_cost_years ? `own for ${digits(answer.total_cost_years)} years` : answer.purchase ? 'buy' : 'spend'}`,
     answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
   heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
+  if (answer.unfinished) main.append(el('p', {class: 'bad'}, `Not finished: ${answer.unfinished}. This is what was found.`));
   const v = answer.verdict;
   section('Verdict', v ? [el('p', {}, el('b', {}, v.decision)), el('p', {}, v.reason), el('p', {}, v.changes)] : el('p', {}, 'No size was searched to its end.'));
   const at = choices.findIndex(c => c.decision), best = answer.cheapest ? 'cheapest' : answer.nearest ? 'nearest' : null;
@@ -200,7 +201,7 @@ function sizes() {
 function assumptions() {
   const sources = page.sources || [];
   section('Assumptions', assumptionTable(), sources.length ? el('details', {}, el('summary', {}, `${sources.length} figures of the cluster with their sources`),
-    table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], sources, true)) : null);
+    table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], sources.map(([name, shown, source]) => [el('span', {title: name}, name.replace(/[._]/g, ' ')), shown, source]), true)) : null);
 }
 
 verdict();

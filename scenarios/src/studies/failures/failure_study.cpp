@@ -234,7 +234,7 @@ FailureResult study_of(const Scenario& s, LongRunPlan& plan) {
   try {
     ProgressLine progress;
     for (int run = 0; run < study.runs; ++run) {
-      progress.show(fmt::format("failures: {} of {} runs", run, study.runs));
+      progress.show(fmt::format("failures: run {} of {}", run + 1, study.runs));
       plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
       const LongRunResult result = run_long(plan);
       // Reports show these of a single run: a scenario lists its failures or draws them. Runs on spot nodes, which draw

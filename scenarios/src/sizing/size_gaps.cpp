@@ -1,0 +1,176 @@
+// The sizes that the search for the fewest nodes leaves out, and those among them that may be a decision.
+#include "scenarios/src/sizing/size_gaps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace trainyard {
+namespace {
+
+class NextSizes {
+ public:
+  NextSizes(SizeAnswer& answer, const SizeQuestion& question, const std::vector<SizeCase>& cases,
+            const IslandSearches& searches)
+      : answer_(answer),
+        question_(question),
+        cases_(cases),
+        searches_(searches),
+        unit_(std::max(1, question.options().unit)) {}
+
+  void run() {
+    for (int count = 0;; ++count) {
+      find_gaps();
+      judge_sizes(answer_, question_.prices());
+      const SizeGap* next = count < kNextSizes ? wanted() : nullptr;
+      if (!next) return;
+      simulate(*next);
+    }
+  }
+
+ private:
+  SizeAnswer& answer_;
+  const SizeQuestion& question_;
+  const std::vector<SizeCase>& cases_;
+  const IslandSearches& searches_;
+  const int unit_;
+  std::set<std::tuple<std::string, std::string, int>> searched_;  // sizes that were searched here
+
+  SizeRow* find_row(const ClusterName& name) const {
+    const auto found = std::ranges::find_if(
+        answer_.rows, [&name](const SizeRow& row) { return row.has_nodes_of(name) && row.beside.empty(); });
+    return found == answer_.rows.end() ? nullptr : &*found;
+  }
+
+  int room_for(const SizeCase& size_case) const {
+    for (const SizeSiteLimit& limit : answer_.site_limits)
+      if (limit.node == size_case.node.name) return std::min(limit.nodes, kMostSizedNodes);
+    return kMostSizedNodes;
+  }
+
+  void find_gaps() {
+    answer_.gaps.clear();
+    for (const SizeCase& size_case : cases_) {
+      int fewest = 0;
+      const ClusterName name{question_.model_of(size_case), size_case.node.name};
+      for (const SizeRow& row : answer_.rows) {
+        const bool counts = row.model == name.model && row.node == name.node && row.beside.empty() && row.good();
+        if (counts && meets_deadline(answer_, row) && (fewest == 0 || row.nodes < fewest)) fewest = row.nodes;
+      }
+      if (fewest == 0) continue;
+      add_above(size_case, name, fewest);
+      add_below(name, fewest);
+    }
+  }
+
+  /// Adds the numbers above the fewest ones and those that follow them without a gap.
+  void add_above(const SizeCase& size_case, const ClusterName& name, int fewest) {
+    constexpr int most_tries = 64;
+    const int room = room_for(size_case);
+    SizeGap gap{name, fewest, room, 0};
+    int tries = 0;
+    for (int nodes = fewest + unit_; nodes <= room && gap.nodes == 0 && tries < most_tries; nodes += unit_) {
+      ClusterName size = name;
+      size.nodes = nodes;
+      if (const SizeRow* row = find_row(size))
+        gap.from = row->good() ? nodes : gap.from;
+      else if (searches_.has_plan(size_case, nodes))
+        gap.nodes = nodes;
+      else
+        ++tries;
+    }
+    if (gap.nodes == 0) return;
+    for (const SizeRow& row : answer_.rows)
+      if (row.model == name.model && row.node == name.node && row.beside.empty() && row.nodes > gap.nodes)
+        gap.most = std::min(gap.most, row.nodes - unit_);
+    if (answer_.purchase && answer_.total_years <= 0) {
+      const NodeType& type = size_case.node;
+      const Purchase& purchase = question_.prices().purchase;
+      const int bought = std::max(0, gap.nodes - purchase.number_owned(type.name));
+      if (bought > 0) gap.least_cost = bought * purchase.node_price(type.name, type.gpu.name, type.gpus, bought);
+    }
+    answer_.gaps.push_back(gap);
+  }
+
+  /// Adds the largest number below the fewest ones if its search ended as soon as it was known to be late.
+  void add_below(const ClusterName& name, int fewest) {
+    const SizeRow* below = nullptr;
+    for (const SizeRow& row : answer_.rows)
+      if (row.model == name.model && row.node == name.node && row.beside.empty() && row.nodes < fewest &&
+          (!below || row.nodes > below->nodes))
+        below = &row;
+    if (!below || below->good() || below->refused || below->too_large) return;
+    if (searched_.contains({below->model, below->node, below->nodes})) return;
+    SizeGap gap{name, fewest, 0, 0};
+    gap.nodes = below->nodes;
+    answer_.gaps.push_back(gap);
+  }
+
+  /// Returns the gap whose next size is searched: that of the next way, then that of the nearest threshold. Null: none.
+  const SizeGap* wanted() const {
+    const std::vector<SizeWay> ways = ways_of(answer_);
+    const SizeWay* decision = decided_way(answer_, ways);
+    if (!decision) return nullptr;
+    if (const SizeGap* gap = gap_before_next(answer_, ways, *decision)) return gap;
+    const SizeGap* nearest = nullptr;
+    double least = HUGE_VAL;
+    for (const SizeThreshold& threshold : answer_.thresholds) {
+      const double distance = std::abs(threshold.threshold / threshold.value - 1);
+      if (threshold.number.empty() || distance >= least) continue;
+      for (const SizeGap& gap : answer_.gaps)
+        if (gap.model == threshold.model && gap.node == threshold.node && gap.from == threshold.nodes &&
+            gap.words() == threshold.number) {
+          nearest = &gap;
+          least = distance;
+        }
+    }
+    return nearest;
+  }
+
+  void simulate(const SizeGap& gap) {
+    const auto found = std::ranges::find_if(cases_, [&](const SizeCase& size_case) {
+      return size_case.node.name == gap.node && question_.model_of(size_case) == gap.model;
+    });
+    const ClusterName name = gap;
+    searched_.insert({name.model, name.node, name.nodes});
+    SizeRow row = searches_.row(*found, name.nodes, 0);
+    if (SizeRow* same = find_row(name))
+      *same = std::move(row);
+    else
+      answer_.rows.push_back(std::move(row));
+    if (question_.options().searched) question_.options().searched(answer_);
+  }
+};
+
+}  // namespace
+
+void search_next_sizes(SizeAnswer& answer, const SizeQuestion& question, const std::vector<SizeCase>& cases,
+                       const IslandSearches& searches) {
+  if (question.options().gpus <= 0) NextSizes(answer, question, cases, searches).run();
+}
+
+const SizeWay* next_way(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay& decision) {
+  const SizeWay* next = nullptr;
+  for (const SizeWay& payment : ways)
+    if (!payment.is_same(decision) && meets_all(answer, payment) &&
+        payment.row->parameters == decision.row->parameters &&
+        (!next || is_better_way(payment, payment.cost, *next, next->cost)))
+      next = &payment;
+  return next;
+}
+
+const SizeGap* gap_before_next(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay& decision) {
+  const SizeWay* next = next_way(answer, ways, decision);
+  for (const SizeGap& gap : answer.gaps) {
+    ClusterName from = gap;
+    from.nodes = gap.from;
+    if (!gap.is_above() || !decision.row->has_nodes_of(from) || !decision.row->beside.empty()) continue;
+    const double least_cost = std::max(gap.least_cost, decision.cost);
+    if ((!next || least_cost < next->cost) && (answer.budget <= 0 || least_cost <= answer.budget)) return &gap;
+  }
+  return nullptr;
+}
+
+}  // namespace trainyard
