@@ -41,7 +41,7 @@ TEST_CASE("networks of the catalog that configs stand for have the published par
                                         {"clip-vit-b-32", 151'277'313.0},
                                         {"siglip-base", 203'155'970.0},
                                         {"dinov2-base", 86'580'480.0},
-                                        {"deit-base-distilled", 87'338'192.0},
+                                        {"deit-distilled", 87'338'192.0},
                                         {"llava-1.5-7b", 7'063'427'072.0},
                                         {"qwen2-vl-7b", 8'291'375'616.0},
                                         {"sd3-medium", 2'084'951'104.0 - 192 * 192 * 1536}}) {

@@ -127,7 +127,9 @@ TEST_CASE("hints replace facts that a log does not contain", "[nccl]") {
   CHECK(log.rows[0].gpus == 4);
   CHECK(error_of(kHead + row) == ":4:6: how many GPUs? The log has no \"# Rank\" lines; give --gpus N");
   CHECK(error_of(kHead + row, {2, ""}) ==
-        ":4:1: which operation? The log names no program such as all_reduce_perf; give --operation NAME");
+        ":4:1: which operation? The log names no program such as all_reduce_perf; give --operation NAME (bench), or "
+        "write "
+        "its name into the log's first line");
   CHECK(error_of(kHead + row, {4, "allreduce"}) == "unknown operation \"allreduce\"; did you mean \"all_reduce\"?");
 }
 

@@ -127,11 +127,11 @@ TEST_CASE("every network of the catalog is built, and its work grows with the mi
     CHECK(backward > (transformer ? 1.98 : 1));
     CHECK(backward < (transformer ? 2.5 : 2));
     if (!transformer) continue;
-    // Without attention, forward FLOPs are two for each parameter and token, except for tables and layers of few
-    // tokens.
+    // Without attention, forward FLOPs are two for each parameter and token, except for tables, layers of few tokens,
+    // and towers that see some of the tokens.
     const double tokens = static_cast<double>(one.tokens());
     CHECK(one.forward_flops().value < 1.5 * 2 * one.active_parameters() * tokens);
-    CHECK(one.forward_flops().value > 0.75 * 2 * one.active_parameters() * tokens);
+    CHECK(one.forward_flops().value > 0.7 * 2 * one.active_parameters() * tokens);
   }
 }
 
