@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "scenarios/src/sizing/size_growth.hpp"
+
 namespace trainyard {
 namespace {
 
