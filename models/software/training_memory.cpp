@@ -22,13 +22,6 @@ Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
   return gradient * optimizer.gradient_passes + updated + (master ? element_size(precision) : Bytes{});
 }
 
-/// Does the traffic that a stack states hold for the optimizer? It holds if states and master weights have full size, an
-/// update reads the gradient once, and no matrix is made orthogonal.
-bool is_plain(const Optimizer& optimizer) {
-  return optimizer.state_element.value == 0 && optimizer.gradient_passes == 1 && optimizer.orthogonal_steps == 0 &&
-         optimizer.keeps_master;
-}
-
 /// Is the tensor a matrix of a linear layer inside the network, whose momentum is made orthogonal?
 bool is_inner_matrix(const Layer& layer, const ParameterTensor& tensor) {
   return !tensor.frozen && tensor.in > 1 && tensor.out > 1 && layer.name != "head" && layer.name != "embedding";
@@ -106,9 +99,8 @@ Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision) {
 Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision, const SoftwareStack& stack) {
   if (stack.optimizer_traffic.value > 0) {
     const Bytes gradient = gradient_size(precision, stack);  // the stack states what Adam moves
-    return is_plain(optimizer) ? stack.optimizer_traffic
-                               : stack.optimizer_traffic + traffic(optimizer, precision, gradient) -
-                                     traffic(find_optimizer("adam", Place{}), precision, gradient);
+    return stack.optimizer_traffic + traffic(optimizer, precision, gradient) -
+           traffic(find_optimizer("adam", Place{}), precision, gradient);
   }
   const Bytes copy = stack.master_parameters ? element_size(precision) : Bytes{};
   return traffic(optimizer, precision, gradient_size(precision, stack)) -
@@ -178,7 +170,12 @@ void add_matrix_updates(Work& work, HeldElements& held, const std::vector<const 
   if (!optimizer.multiplies_matrices()) return;
   // Defaults of the authors' code (soap.py: precondition_frequency, max_precond_dim).
   constexpr double renewal_interval = 10, longest_side = 10000;
-  double flops = 0, others = 0, side_flops = 0, squares = 0;
+  double others = 0, squares = 0;
+  // Dense matrices and those of experts: a rank has whole ones, so that the busiest has no less than the largest.
+  struct Share {
+    double flops = 0, largest = 0, elements = 0;
+    double of_busiest(double shares) const { return std::max(flops / shares, largest); }
+  } dense_share, expert_share;
   for (const Layer* layer : layers)
     for (const ParameterTensor& tensor : layer->parameters) {
       const double shares = (tensor.expert ? experts : dense).optimizer;
@@ -189,23 +186,26 @@ void add_matrix_updates(Work& work, HeldElements& held, const std::vector<const 
       // X is the matrix with its shorter side m first. A = X X', B = b A + c A A, X = a X + B X.
       const double m = std::min(tensor.in, tensor.out), n = std::max(tensor.in, tensor.out);
       const double count = tensor.elements / (m * n);
-      flops += (4 * m * m * n + 2 * m * m * m) * count / shares;
+      double flops = optimizer.orthogonal_steps * (4 * m * m * n + 2 * m * m * m);
       for (const double side : {m, n}) {
         if (optimizer.side_products == 0 || side > longest_side) continue;
-        side_flops +=
-            (2 * optimizer.side_products * side * m * n + optimizer.renewal * side * side * side / renewal_interval) *
-            count / shares;
+        flops += 2 * optimizer.side_products * side * m * n + optimizer.renewal * side * side * side / renewal_interval;
         squares += side * side * count / shares;
       }
+      Share& share = tensor.expert ? expert_share : dense_share;
+      share.flops += flops * count;
+      share.largest = std::max(share.largest, flops);
+      share.elements = std::max(share.elements, m * n);
     }
   const bool orthogonal = optimizer.orthogonal_steps > 0;
   const Precision updates = update_precision(precision);
+  if (held.optimizer > 0) held.optimizer = std::max({held.optimizer, dense_share.elements, expert_share.elements});
   if (orthogonal) held.by_adam = std::min(others, held.optimizer);
   if (held.optimizer > 0) held.side_factors = 2 * squares;
   work.bytes += element_size(updates) * (2 * held.by_adam);
   // The mean of the products is read and written, and each other product reads the second factor.
   work.bytes += element_size(updates) * ((optimizer.side_products + 1) * squares);
-  work.flops += Flops{optimizer.orthogonal_steps * flops + side_flops};
+  work.flops += Flops{dense_share.of_busiest(dense.optimizer) + expert_share.of_busiest(experts.optimizer)};
   work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
   work.precision = static_cast<std::uint8_t>(orthogonal ? precision : updates);
 }

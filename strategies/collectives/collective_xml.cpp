@@ -17,6 +17,13 @@ Place place_of(const XmlElement& element) {
   return {std::make_shared<const std::string>(element.place.file), element.place.line, element.place.column};
 }
 
+/// Refuses children of another name.
+void require_children(const XmlElement& element, std::string_view name) {
+  for (const XmlElement& child : element.children)
+    if (child.name != name)
+      child.place.refuse(fmt::format("<{}> in <{}>; expected <{}>", child.name, element.name, name));
+}
+
 constexpr std::array<std::string_view, 9> kTypes{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"};
 
 struct BlockStep {
@@ -52,6 +59,7 @@ class Msccl {
     in_place_ = algo.has("inplace") && algo.integer("inplace", 0, 1) == 1;
     if (in_place_ && operation == Operation::all_to_all)
       algo.place.refuse("inplace=\"1\"; an all-to-all receives into a buffer of its own");
+    require_children(algo, "gpu");
     for (const XmlElement& gpu : algo.children)
       for (const char* key : {"i_chunks", "o_chunks"})
         chunks_ = std::max(chunks_, gpu.integer(key, 0, StatedCollective::kMostChunks));
@@ -64,8 +72,8 @@ class Msccl {
       const int id = gpu.integer("id", 0, ranks_ - 1);
       if (seen[static_cast<std::size_t>(id)]) gpu.place.refuse(fmt::format("gpu {} stands twice", id));
       seen[static_cast<std::size_t>(id)] = true;
-      for (const XmlElement& block : gpu.children)
-        if (block.name == "tb") read_block(id, block);
+      require_children(gpu, "tb");
+      for (const XmlElement& block : gpu.children) read_block(id, block);
     }
   }
 
@@ -131,6 +139,7 @@ class Msccl {
                 element.integer("recv", -1, ranks_ - 1),
                 element.has("chan") ? element.integer("chan", 0, 1 << 16) : 0,
                 {}};
+    require_children(element, "step");
     for (const XmlElement& child : element.children) {
       BlockStep step{&child, child.text("type"), {}, {}};
       if (std::find(kTypes.begin(), kTypes.end(), step.type) == kTypes.end())

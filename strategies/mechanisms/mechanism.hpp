@@ -41,12 +41,13 @@ struct TrainingStates {
 
 /// Number of steps that a run needs until its steps are typical.
 struct StepRhythm {
-  int turns = 1;             ///< period of the steps: the number of evaluated steps is a multiple of it
-  std::string turns_reason;  ///< reason of a period above 1, for error messages
-  std::optional<int> steps;  ///< evaluated steps if the plan sets no number; no value: the common default
-  double warm = 0;           ///< least number of warm-up steps: buffers fill, fast workers run ahead
-  int fewest = 1;            ///< smallest number of steps that a plan may set
-  bool varies = false;       ///< steps differ by nature: the run goes on until their mean is steady
+  int turns = 1;              ///< period of the steps: the number of evaluated steps is a multiple of it
+  std::string turns_reason;   ///< reason of a period above 1, for error messages
+  std::optional<int> steps;   ///< evaluated steps if the plan sets no number; no value: the common default
+  double warm = 0;            ///< least number of warm-up steps: buffers fill, fast workers run ahead
+  int fewest = 1;             ///< smallest number of steps that a plan may set
+  bool varies = false;        ///< steps differ by nature: the run goes on until their mean is steady
+  int exchange_interval = 1;  ///< steps from one exchange between replicas to the next
 };
 
 /// The steps of a run that the answer is computed from. They follow `warm` warm-up steps.

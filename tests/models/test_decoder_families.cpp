@@ -215,7 +215,7 @@ TEST_CASE("only the text part of a network of text and images is read", "[transf
   const TransformerConfig c = parsed_config(
       "{model_type: gemma3, name: both, vision_config: {hidden_size: 1152}, text_config: " + std::string(kGemmaLike) +
       "}}");
-  CHECK(c.name == "both");
+  CHECK(c.name == "both (text part)");
   CHECK(c.num_hidden_layers == 6);
   CHECK(c.tie_word_embeddings);
 }

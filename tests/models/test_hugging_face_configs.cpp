@@ -79,6 +79,25 @@ TEST_CASE("a config of another size of these families has its published paramete
        "num_key_value_heads: 8, num_hidden_layers: 80, vocab_size: 152064, vision_config: {depth: 32, embed_dim: 1280, "
        "mlp_ratio: 4, num_heads: 16}}",
        73'405'560'320},
+      // As the files of Qwen/Qwen2-VL-2B-Instruct, Qwen2.5-VL-3B-Instruct, FLUX.1 [schnell], CogVideoX-2b, Stable
+      // Diffusion 3.5 Large and dinov2-giant count them.
+      {"{model_type: qwen2_vl, hidden_size: 1536, intermediate_size: 8960, num_attention_heads: 12, "
+       "num_key_value_heads: 2, num_hidden_layers: 28, vocab_size: 151936, tie_word_embeddings: true}",
+       2'208'985'600},
+      {"{model_type: qwen2_5_vl, text_config: {model_type: qwen2_5_vl_text, hidden_size: 2048, intermediate_size: "
+       "11008, num_attention_heads: 16, num_key_value_heads: 2, num_hidden_layers: 36, vocab_size: 151936, "
+       "tie_word_embeddings: true}, vision_config: {fullatt_block_indexes: [7, 15, 23, 31]}}",
+       3'754'622'976},
+      {"{_class_name: FluxTransformer2DModel, guidance_embeds: false}", 11'891'178'560},
+      {"{_class_name: CogVideoXTransformer3DModel, num_attention_heads: 30, num_layers: 30, "
+       "use_rotary_positional_embeddings: false}",
+       1'693'783'872},
+      {"{_class_name: SD3Transformer2DModel, num_attention_heads: 38, num_layers: 38, qk_norm: rms_norm, "
+       "dual_attention_layers: []}",
+       8'056'627'520},
+      {"{model_type: dinov2, hidden_size: 1536, num_attention_heads: 24, num_hidden_layers: 40, patch_size: 14, "
+       "image_size: 518, use_swiglu_ffn: true}",
+       1'136'480'768},
       {"{model_type: electra, hidden_size: 1024, embedding_size: 1024, num_attention_heads: 16, num_hidden_layers: 24, "
        "intermediate_size: 4096}",
        335e6},
@@ -115,9 +134,27 @@ TEST_CASE("keys and values of a config for which the layers are not written are 
   CHECK_THROWS_WITH(parsed_config("{model_type: olmo, hidden_size: wide}"), Contains("expected a number"));
   CHECK_THROWS_WITH(parsed_config("{_class_name: SD3Transformer2DModel, qk_norm: layer}"),
                     Contains("\"layer\" is not modelled"));
-  CHECK_THROWS_WITH(parsed_config("{model_type: qwen2_vl, hidden_size: 8}"), Contains("missing key"));
+  CHECK_THROWS_WITH(parsed_config("{_class_name: WanModel, model_type: t2v}"), Contains("missing key"));
   CHECK_THROWS_WITH(parsed_config("{model_type: modern_bert}"), Contains("did you mean \"modernbert\"?"));
   CHECK_THROWS_WITH(parsed_config("{_class_name: SD3Transformer2D}"), Contains("did you mean"));
+}
+
+TEST_CASE("keys of a config that carry sizes change them, and `sizes` sets those of the network",
+          "[network][hugging_face]") {
+  const std::string tower = "{model_type: qwen2_5_vl, vision_config: {";
+  const Network plain = built(parsed_config(tower + "}}"));
+  for (const char* larger : {"patch_size: 28", "in_channels: 6", "temporal_patch_size: 4", "spatial_merge_size: 4"}) {
+    CAPTURE(larger);
+    CHECK(built(parsed_config(tower + larger + "}}")).parameters() > plain.parameters());
+  }
+  for (const char* more : {"window_size: 224", "fullatt_block_indexes: [1, 2, 3, 4, 5, 6, 7, 8]"}) {
+    CAPTURE(more);
+    const Network other = built(parsed_config(tower + more + "}}"));
+    CHECK(other.parameters() == plain.parameters());
+    CHECK(forward_flops(other) > forward_flops(plain));
+  }
+  CHECK(forward_flops(built(parsed_config(tower + "}, sizes: {image: tokens / 4}}"))) < forward_flops(plain));
+  CHECK_THROWS_WITH(parsed_config(tower + "}, sizes: {imag: 4}}"), Contains("did you mean \"image\"?"));
 }
 
 TEST_CASE("operators and layers whose condition is 0 are left out, and flags may be formulas",

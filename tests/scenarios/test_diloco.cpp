@@ -55,6 +55,15 @@ TEST_CASE("workers of DiLoCo pay for an exchange once in their inner steps", "[m
   CHECK(figure<std::int64_t>(tensor_workers.replicas, "workers") == 4);
 }
 
+TEST_CASE("a lossy wide-area network is simulated, because workers exchange seldom", "[mechanism][diloco]") {
+  const std::vector<std::pair<std::string, std::string>> lossy{{"cluster.node.hca.transport", "tcp"},
+                                                               {"cluster.node.hca.flow_control", "none"},
+                                                               {"cluster.node.hca.latency", "50 ms"},
+                                                               {"cluster.node.hca.loss", "1e-4"}};
+  const Scenario clean = two_sites(", mechanism: diloco, inner_steps: 100");
+  CHECK(simulate(read_again(clean, lossy)).step_time > simulate(clean).step_time);
+}
+
 TEST_CASE("DiLoCo refuses plans that make no workers or no exchange", "[mechanism][diloco][errors]") {
   const auto error = [](const std::string& keys, const std::string& states = "zero_stage: 3, zero_group: 4") {
     return test::user_error([&] { two_sites(", mechanism: diloco, inner_steps: 4" + keys, states); });

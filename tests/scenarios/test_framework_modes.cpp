@@ -31,6 +31,23 @@ std::string refusal(const std::string& plan, const std::string& software = "", i
 
 }  // namespace
 
+TEST_CASE("HSDP shards inside a node, as groups of its replicas do", "[modes]") {
+  const Scenario hybrid = read_mode("strategy: pytorch-hsdp", "", 2);
+  CHECK(hybrid.plan.zero == ZeroStage::parameters);
+  CHECK(hybrid.plan.zero_group == hybrid.cluster.node.gpus);
+  CHECK(simulate(hybrid).step_time ==
+        simulate(read_mode("data_parallel: {zero_stage: 3, zero_group: 4}", "pytorch-fsdp", 2)).step_time);
+  CHECK(read_mode("strategy: pytorch-hsdp").plan.zero_group == 0);  // one node: all replicas
+  CHECK(read_mode("data_parallel: {zero_stage: 3, zero_group: node}, tensor_parallel: 2", "", 2).plan.zero_group == 2);
+  CHECK_THAT(refusal("data_parallel: {zero_stage: 3, zero_group: node}, tensor_parallel: 4", "", 2),
+             Catch::Contains("has no two replicas of 4 tensor"));
+}
+
+TEST_CASE("a stack that is null is as if it were absent", "[modes]") {
+  CHECK(read_mode("strategy: pytorch-fsdp", "~").software.name == "pytorch-fsdp");
+  CHECK(read_mode("optimizer: adam", "~").software.name == "plain");
+}
+
 TEST_CASE("a strategy named after a framework sets the keys that a plan leaves out", "[modes]") {
   CHECK(read_mode("strategy: pytorch-dp").plan.mechanism_name == "master");
   CHECK(read_mode("strategy: pytorch-dp").software.name == "pytorch-ddp");

@@ -382,6 +382,10 @@ TEST_CASE("a wrong file of a collective is refused at its line", "[collectives][
              Contains(":4:1: gpu 1 never receives what this step of gpu 0 sends"));
   CHECK_THAT(error(xml_of_two(xml_block(0, 1, xml_step("sr", "i", 0, "o", 0)), ""), Operation::all_reduce, "wrong.xml"),
              Contains(":4:1: type=\"sr\"; expected s, r, rcs"));
+  CHECK_THAT(
+      error(xml_of_two("<tb id=\"0\" send=\"1\" recv=\"1\" chan=\"0\">\n<stp s=\"0\" type=\"nop\"/>\n</tb>\n", ""),
+            Operation::all_reduce, "wrong.xml"),
+      Contains(":4:1: <stp> in <tb>; expected <step>"));
   CollectiveRunOptions o = four_ranks(Operation::all_reduce, folder.write("ring3.yaml", ring_file(3)));
   CHECK_THROWS_WITH(run_of(o), Contains("the file is for 3 ranks, and the group has 4"));
   o.algorithm = "nowhere.yaml";

@@ -30,10 +30,88 @@ void ignore_keys(Fields& f, std::initializer_list<const char*> keys) {
   for (const char* key : keys) f.has(key);
 }
 
+const std::vector<const char*>& free_config_keys() {
+  static const std::vector<const char*> keys{"_attn_implementation_autoset",
+                                             "_diffusers_version",
+                                             "_name_or_path",
+                                             "_num_labels",
+                                             "add_cross_attention",
+                                             "architectures",
+                                             "attn_implementation",
+                                             "auto_map",
+                                             "bad_words_ids",
+                                             "begin_suppress_tokens",
+                                             "bos_token_id",
+                                             "chunk_size_feed_forward",
+                                             "classifier_dropout",
+                                             "cross_attention_hidden_size",
+                                             "decoder_start_token_id",
+                                             "diversity_penalty",
+                                             "do_sample",
+                                             "dtype",
+                                             "early_stopping",
+                                             "encoder_no_repeat_ngram_size",
+                                             "eos_token_id",
+                                             "exponential_decay_length_penalty",
+                                             "finetuning_task",
+                                             "force_bos_token_to_be_generated",
+                                             "forced_bos_token_id",
+                                             "forced_eos_token_id",
+                                             "gradient_checkpointing",
+                                             "id2label",
+                                             "init_std",
+                                             "initializer_factor",
+                                             "initializer_range",
+                                             "is_decoder",
+                                             "is_encoder_decoder",
+                                             "label2id",
+                                             "layer_norm_eps",
+                                             "length_penalty",
+                                             "max_length",
+                                             "min_length",
+                                             "no_repeat_ngram_size",
+                                             "norm_eps",
+                                             "num_beam_groups",
+                                             "num_beams",
+                                             "num_labels",
+                                             "num_return_sequences",
+                                             "output_attentions",
+                                             "output_hidden_states",
+                                             "output_past",
+                                             "output_scores",
+                                             "pad_token_id",
+                                             "prefix",
+                                             "pretraining_tp",
+                                             "problem_type",
+                                             "pruned_heads",
+                                             "quantization_config",
+                                             "remove_invalid_values",
+                                             "repetition_penalty",
+                                             "return_dict",
+                                             "return_dict_in_generate",
+                                             "rms_norm_eps",
+                                             "rope_theta",
+                                             "sep_token_id",
+                                             "suppress_tokens",
+                                             "task_specific_params",
+                                             "temperature",
+                                             "tf_legacy_loss",
+                                             "tie_encoder_decoder",
+                                             "tokenizer_class",
+                                             "top_k",
+                                             "top_p",
+                                             "torch_dtype",
+                                             "torchscript",
+                                             "transformers_version",
+                                             "typical_p",
+                                             "use_bfloat16",
+                                             "use_cache"};
+  return keys;
+}
+
 void ignore_common_keys(Fields& f) {
-  ignore_keys(f, {"_name_or_path", "architectures", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id",
-                  "initializer_range", "output_past", "pretraining_tp", "task_specific_params", "torch_dtype", "dtype",
-                  "transformers_version", "use_cache"});
+  refuse_true(f, "add_cross_attention", "cross-attention to another network is");
+  for (const char* key : free_config_keys()) f.has(key);
 }
 
 std::int64_t read_size(Fields& f, const char* key) {
@@ -175,7 +253,9 @@ TransformerConfig read_transformer(const Node& config) {
   const Node* text = config.find("text_config");
   if (!text || text->kind != Node::Kind::map) return read_text(config);
   try {
-    return read_text(text_part(config, *text));
+    TransformerConfig part = read_text(text_part(config, *text));
+    part.name += " (text part)";
+    return part;
   } catch (const UserError& e) {
     // Configs of other libraries often leave out keys that have a default in their library.
     const std::string error = e.what();

@@ -28,7 +28,10 @@ struct RegisterTransformer {
 
 /// Accepts keys of Hugging Face's format that change neither shapes nor kernels.
 void ignore_keys(Fields&, std::initializer_list<const char*> keys);
-void ignore_common_keys(Fields&);  ///< accepts those that every family may have
+/// Keys of PretrainedConfig and of diffusers that change neither shapes nor kernels, at any depth of a config: those of
+/// the library, of tokens, of generation, and of how a checkpoint is stored.
+const std::vector<const char*>& free_config_keys();
+void ignore_common_keys(Fields&);  ///< accepts those
 /// Reads a size from 1 to the largest 32-bit index, so that products of two sizes fit into 64 bits.
 std::int64_t read_size(Fields&, const char* key);
 std::int64_t read_size(Fields&, const char* key, std::int64_t fallback);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/networks/transformers/family.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/formula.hpp"
@@ -18,80 +19,6 @@
 
 namespace trainyard {
 namespace {
-
-/// Keys of PretrainedConfig and of diffusers that change neither shapes nor kernels, at any depth of a config.
-constexpr const char* kIgnored[] = {"_diffusers_version",
-                                    "_name_or_path",
-                                    "_num_labels",
-                                    "_attn_implementation_autoset",
-                                    "add_cross_attention",
-                                    "architectures",
-                                    "attn_implementation",
-                                    "auto_map",
-                                    "bad_words_ids",
-                                    "begin_suppress_tokens",
-                                    "bos_token_id",
-                                    "chunk_size_feed_forward",
-                                    "classifier_dropout",
-                                    "cross_attention_hidden_size",
-                                    "decoder_start_token_id",
-                                    "diversity_penalty",
-                                    "do_sample",
-                                    "dtype",
-                                    "early_stopping",
-                                    "encoder_no_repeat_ngram_size",
-                                    "eos_token_id",
-                                    "exponential_decay_length_penalty",
-                                    "finetuning_task",
-                                    "force_bos_token_to_be_generated",
-                                    "forced_bos_token_id",
-                                    "forced_eos_token_id",
-                                    "gradient_checkpointing",
-                                    "id2label",
-                                    "init_std",
-                                    "initializer_factor",
-                                    "initializer_range",
-                                    "is_decoder",
-                                    "is_encoder_decoder",
-                                    "label2id",
-                                    "layer_norm_eps",
-                                    "length_penalty",
-                                    "max_length",
-                                    "min_length",
-                                    "no_repeat_ngram_size",
-                                    "norm_eps",
-                                    "num_beam_groups",
-                                    "num_beams",
-                                    "num_labels",
-                                    "num_return_sequences",
-                                    "output_attentions",
-                                    "output_hidden_states",
-                                    "output_past",
-                                    "output_scores",
-                                    "pad_token_id",
-                                    "prefix",
-                                    "problem_type",
-                                    "pruned_heads",
-                                    "remove_invalid_values",
-                                    "repetition_penalty",
-                                    "return_dict",
-                                    "return_dict_in_generate",
-                                    "rms_norm_eps",
-                                    "rope_theta",
-                                    "sep_token_id",
-                                    "suppress_tokens",
-                                    "task_specific_params",
-                                    "temperature",
-                                    "tf_legacy_loss",
-                                    "tokenizer_class",
-                                    "top_k",
-                                    "top_p",
-                                    "torch_dtype",
-                                    "torchscript",
-                                    "transformers_version",
-                                    "typical_p",
-                                    "use_bfloat16",
-                                    "use_cache"};
 
 const Key kSection{
     "hugging_face",
@@ -140,14 +67,15 @@ class ConfigReader {
   ConfigReader(const Node& config, const Node& section, Node& entry)
       : config_(config), section_(section, "model.hugging_face"), entry_(entry) {
     const ConfigKind kind = read_kind(section_);
-    known_ = {kind.key, "name", "_source"};
+    known_ = {kind.key, "name", "_source", "sizes"};
   }
 
   void read() {
-    ignored_.insert(std::begin(kIgnored), std::end(kIgnored));
+    for (const char* key : transformers::free_config_keys()) ignored_.insert(key);
     for (const std::string& key : section_.texts("ignored")) ignored_.insert(key);
     check_values();
     replace_sizes();
+    set_sizes_of_reader();
     check_unread(config_, "");
     for (const char* key : {"name", "_source"})
       if (const Node* value = config_.find(key)) *entry_.find(key) = *value;
@@ -199,9 +127,16 @@ class ConfigReader {
                                   value.kind == Node::Kind::scalar ? "\"" + value.scalar + "\"" : "a list or a map"));
   }
 
-  /// `{key: hidden_act, words: {relu: 0, silu: 1}, default: 0}`
+  /// `{key: hidden_act, words: {relu: 0, silu: 1}, default: 0}`, or `{count_of: whole_layers, default: 0}`, the number of
+  /// items of a list.
   std::optional<std::string> size_of_word(const Node& source) {
     Fields fields(source, "model.hugging_face.sizes");
+    if (fields.has("count_of")) {
+      const Node* items = look_up(fields.text("count_of"));
+      const std::string count = fields.formula("default");
+      fields.finish();
+      return items ? fmt::format("{}", items->items.size()) : count;
+    }
     const std::string path = fields.text("key");
     const Node& words = fields.required_child("words");
     const std::string fallback = fields.formula("default", "");
@@ -249,6 +184,20 @@ class ConfigReader {
     }
   }
 
+  /// Sets the sizes that `model: {config: …, sizes: {…}}` states: those of the network, such as the share of pictures.
+  void set_sizes_of_reader() {
+    const Node* stated = config_.find("sizes");
+    if (!stated) return;
+    Node& sizes = *entry_.find("sizes");
+    std::vector<std::string> names;
+    for (const auto& [name, node] : sizes.fields) names.push_back(name);
+    for (const auto& [name, node] : stated->fields) {
+      Node* size = sizes.find(name);
+      if (!size) fail(node.key_place, fmt::format("model.sizes: unknown size \"{}\"{}", name, hint(name, names)));
+      *size = node;
+    }
+  }
+
   bool is_ignored(const std::string& path, const std::string& key) const {
     return ignored_.count(path) > 0 || ignored_.count(key) > 0;
   }
@@ -257,6 +206,7 @@ class ConfigReader {
     for (const auto& [key, value] : node.fields) {
       const std::string path = above.empty() ? key : above + "." + key;
       if (known_.count(path) > 0 || is_ignored(path, key) || value.kind == Node::Kind::null) continue;
+      if (value.kind != Node::Kind::scalar && value.items.empty() && value.fields.empty()) continue;
       const auto below = known_.lower_bound(path + ".");
       const bool has_known_below = below != known_.end() && below->starts_with(path + ".");
       if (has_known_below && value.kind == Node::Kind::list) continue;

@@ -163,8 +163,9 @@ struct TransformerConfig {
 };
 
 /// Reads Hugging Face's config.json. `model_type` decides which keys are legal (each family has a file in this folder).
-/// For a network of text and images only `text_config` is read, and the part for images is left out. Keys that change
-/// no cost are ignored; any other unread key is refused. `_source` is kept. Throws UserError with the place.
+/// For a network of text and images only `text_config` is read, and the part for images is left out: the name then ends
+/// in "(text part)". Keys that change no cost are ignored; any other unread key is refused. `_source` is kept. Throws
+/// UserError with the place.
 TransformerConfig read_transformer(const Node&);
 
 /// Sequences of different lengths without padding: packed into full ones, or one after another in one row of tokens.

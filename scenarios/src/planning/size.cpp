@@ -193,6 +193,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   slower(node.cpu.copy_rate / std::max(1, node.network.copies));
   slower(node.cpu.memory_bandwidth);
   for (const GraphWire& wire : node.wires) slower(wire.rate);
+  const BytesPerSecond slowest_inside = slowest;
   if (s.cluster.nodes > 1) slower(delivered_rate(node, node.hca_rate));
   if (s.cluster.fabric) slower(s.cluster.fabric->slowest_stated_link());
   if (plan.offload.drives()) {
@@ -208,8 +209,12 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   Bytes activations;
   for (std::size_t layer = 0; layer < s.network.layers.size() && offload.activations.is_used(); ++layer)
     activations += s.network.layers[layer].activations() * 2 * plan.micro_batches * plan.ranks();
-  return time + activations / slowest +
-         s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks()) / slowest;
+  const Bytes exchanged =
+      s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks());
+  time += activations / slowest;
+  const int interval = s.plan.mechanism->rhythm().exchange_interval;
+  return interval == 1 ? time + exchanged / slowest
+                       : time + exchanged / slowest_inside + exchanged / slowest / interval;
 }
 
 }  // namespace

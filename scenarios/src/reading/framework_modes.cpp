@@ -35,6 +35,8 @@ void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& plac
   if (!mechanism) map.fields.emplace_back("mechanism", Node::scalar_node(mode.mechanism, place));
   if (!mode.consistency.empty() && !map.find("consistency"))
     map.fields.emplace_back("consistency", Node::scalar_node(mode.consistency, place));
+  if (!mode.zero_group.empty() && !map.find("zero_group"))
+    map.fields.emplace_back("zero_group", Node::scalar_node(mode.zero_group, place));
   const Node* zero = map.find("zero_stage");
   if (!zero) {
     map.fields.emplace_back("zero_stage", Node::scalar_node(fmt::format("{}", mode.zero_stage), place));
@@ -144,11 +146,22 @@ const std::vector<FrameworkMode>& framework_modes() {
       // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and
       // zb-2p do not. ZeRO stage 2 is reshard_after_forward=False.
       {.name = "pytorch-fsdp",
-       .description = "fully_shard: parameters, gradients and optimizer shared out (ZeRO 3)",
+       .description = "fully_shard (FSDP2): parameters, gradients and optimizer shared out (ZeRO 3)",
        .zero_stage = 3,
        .least_zero_stage = 2,
        .most_zero_stage = 3,
        .splits_model = true,  // with DTensor, as torchtitan does
+       .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
+       .stack = "pytorch-fsdp"},
+      // PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fully_shard.py: parameters are sharded over the second
+      // dimension of a mesh of two, which are the ranks of a node, and replicated over the first.
+      {.name = "pytorch-hsdp",
+       .description = "fully_shard on a mesh of two (HSDP): shared out in each node, with a copy for every node",
+       .zero_stage = 3,
+       .least_zero_stage = 2,
+       .most_zero_stage = 3,
+       .zero_group = "node",
+       .splits_model = true,
        .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
        .stack = "pytorch-fsdp"},
       {.name = "tf-mirrored",
@@ -216,6 +229,8 @@ const FrameworkMode& find_framework_mode(const std::string& name, const Place& w
 }
 
 const FrameworkMode* apply_framework_mode(Node& scenario) {
+  std::erase_if(scenario.fields,
+                [](const auto& field) { return field.first == "software" && field.second.kind == Node::Kind::null; });
   Node* plan = scenario.find("plan");
   const Node* strategy = plan && plan->kind == Node::Kind::map ? plan->find("strategy") : nullptr;
   if (!strategy || strategy->kind == Node::Kind::null) {

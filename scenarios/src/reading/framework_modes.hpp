@@ -17,6 +17,7 @@ struct FrameworkMode {
   int zero_stage = 0;                       ///< default of a plan
   int least_zero_stage = 0;                 ///< lowest ZeRO stage that it supports
   int most_zero_stage = 0;                  ///< highest ZeRO stage that it supports
+  std::string zero_group = {};              ///< default of a plan; "": the plan's own
   bool splits_model = false;                ///< whether it splits over tensor, pipeline, context or expert ranks
   std::vector<std::string> schedules = {};  ///< pipeline schedules that it has; empty if it splits no model
   bool one_node = false;                    ///< whether it works on the devices of one node only

@@ -13,6 +13,8 @@
 namespace trainyard {
 namespace {
 
+constexpr int kReplicasOfNode = -1;  // `zero_group: node`, until the mesh is known
+
 /// `slices`: number of slices of chips.
 void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, int slices) {
   const std::int64_t stage =
@@ -23,11 +25,11 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, i
   if (stage > 3) fields.refuse("zero_stage", fmt::format("{} is no stage; expected 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
-  choice.zero_group = fields.has({"zero_group",
-                                  "Number of replicas that shard among themselves, for example 8; each such group has "
-                                  "a full copy (hybrid sharding). Default: all replicas."})
-                          ? read_rank_count(fields, "zero_group")
-                          : 0;
+  const Node* group = fields.child_unless_null(
+      {"zero_group",
+       "Number of replicas that shard among themselves, for example 8, or node: those of a node. Each such group has a "
+       "full copy (hybrid sharding). Default: all replicas."});
+  if (group) choice.zero_group = group->scalar == "node" ? kReplicasOfNode : read_rank_count(fields, "zero_group");
   choice.prefetch = fields.integer_within<int>(
       {"prefetch", "Number of layers whose parameters are gathered ahead, for example 2, at zero_stage 3."}, 0, 1 << 10,
       1);
@@ -50,7 +52,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, i
            "When gradients are exchanged at zero_stage 3: after each micro-batch, or only after the last one."},
           {"each", "last"}, "each") == "last";
   fields.require_condition("zero_group", stage > 0, "at zero_stage 1 to 3");
-  fields.require_condition("overlap_copies", choice.zero_group > 0, "with zero_group");
+  fields.require_condition("overlap_copies", choice.zero_group != 0, "with zero_group");
   for (const char* key : {"prefetch", "reshard", "gradient_sync"})
     fields.require_condition(key, stage == 3, "at zero_stage 3");
   fields.require_condition("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");
@@ -165,8 +167,17 @@ void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields,
                    counted_noun(ranks, "rank"), ranks == 1 ? "s" : "", idle, cluster.gpus(), full));
 }
 
-void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
+void check_zero_group(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& cluster) {
   const int replicas = choice.replicas();
+  if (choice.zero_group == kReplicasOfNode) {
+    const int of_node = cluster.node.gpus / (choice.mesh.tensor * choice.mesh.context);
+    if (of_node < 2 && replicas > 1)
+      data_parallel.refuse("zero_group",
+                           fmt::format("node, but a node of {} GPUs has no two replicas of {} tensor and {} "
+                                       "context ranks; expected a number of replicas",
+                                       cluster.node.gpus, choice.mesh.tensor, choice.mesh.context));
+    choice.zero_group = std::min(of_node, replicas);
+  }
   if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
     data_parallel.refuse("zero_group",
                          fmt::format("groups of {} do not divide {} replicas; nearest: {}", choice.zero_group, replicas,
@@ -288,7 +299,7 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);
   choice.mechanism = mechanism;
   count_ranks(choice, fields, cluster, tensor_room);
-  check_zero_group(choice, fields);
+  check_zero_group(choice, fields, cluster);
   read_offload(choice, fields, cluster, stack);
   mechanism->read_setting(fields, {cluster, choice.mesh, choice.splits_model(), choice.zero, choice.zero_group});
   refuse_idle_devices(choice, plan, fields, cluster);

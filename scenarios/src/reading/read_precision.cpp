@@ -31,13 +31,14 @@ std::vector<std::string> precision_names() {
 }
 
 /// Returns true if the chip multiplies in the precision of that name. A chip without a stated architecture has all
-/// scalings of the formats that it has. NVFP4 is NVIDIA's; scales of blocks of 32 came with Blackwell and CDNA 4.
+/// scalings of the formats that it has. NVFP4 is NVIDIA's. Blackwell, CDNA 4 and Trainium 3 were the first chips of their
+/// makers to multiply with scales of blocks of 32 (Open Compute Project 2023, Microscaling Formats).
 bool has_precision(const Gpu& gpu, const std::string& name, Precision format) {
   if (gpu.peak[static_cast<std::size_t>(format)].value == 0) return false;
   const std::string& made = gpu.architecture;
   const bool nvidia = made.starts_with("blackwell") || made.starts_with("rubin");
   if (name == "nvfp4") return made.empty() || nvidia;
-  if (name == "mxfp8") return made != "hopper" && made != "ada" && made != "cdna3" && made != "gaudi-2";
+  if (name == "mxfp8") return made.empty() || nvidia || made == "cdna4" || made == "trainium-3";
   return true;
 }
 

@@ -228,11 +228,11 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
 void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* base,
                        PostTrainingChoice* post_training, PostTrainingChoice* generation) {
   const Node& cluster = root.required_child("cluster");
-  const Node* software =
-      root.child({"software",
-                  "Software stack, which sets the costs of kernel launches, exchanges and buffers, for example "
-                  "megatron-core (trainyard list stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the "
-                  "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
+  const Node* software = root.child_unless_null(
+      {"software",
+       "Software stack, which sets the costs of kernel launches, exchanges and buffers, for example "
+       "megatron-core (trainyard list stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the "
+       "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
   const Node* site =
       root.child_unless_null({"site",
                               "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "

@@ -199,8 +199,10 @@ class Diloco : public Mechanism {
     }
   }
   StepRhythm rhythm() const override {
-    return {outer_.inner_steps, "plan.data_parallel.inner_steps: workers exchange once in so many steps",
-            outer_.inner_steps};
+    return {.turns = outer_.inner_steps,
+            .turns_reason = "plan.data_parallel.inner_steps: workers exchange once in so many steps",
+            .steps = outer_.inner_steps,
+            .exchange_interval = outer_.inner_steps};
   }
   void add_figures(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas["inner_steps"] = std::int64_t{outer_.inner_steps};

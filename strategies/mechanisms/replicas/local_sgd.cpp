@@ -75,7 +75,10 @@ class LocalSgd : public WholeReplicas {
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
   std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }
   StepRhythm rhythm() const override {
-    return {steps_, "plan.data_parallel.local_steps: parameters are averaged once in so many steps", steps_};
+    return {.turns = steps_,
+            .turns_reason = "plan.data_parallel.local_steps: parameters are averaged once in so many steps",
+            .steps = steps_,
+            .exchange_interval = steps_};
   }
   void add_figures(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas["local_steps"] = std::int64_t{steps_};
