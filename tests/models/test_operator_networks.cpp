@@ -189,11 +189,11 @@ TEST_CASE("configs of Hugging Face replace the sizes of networks that are writte
                    "num_key_value_heads: 4, num_hidden_layers: 28, vocab_size: 152064, tie_word_embeddings: false, "
                    "vision_config: {depth: 32, hidden_size: 1280, intermediate_size: 3420, num_heads: 16}}") ==
         8'292'166'656);
-  CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, guidance_embeds: false}"),
-                    Contains("model.guidance_embeds: false is not modelled; expected true"));
+  CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, patch_size: 2}"),
+                    Contains("model.patch_size: 2 is not modelled; expected 1"));
   CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, num_layer: 19}"),
                     Contains("unknown key \"num_layer\""));
-  CHECK_THROWS_WITH(parsed_config("{model_type: qwen2_5_vl, tie_word_embeddings: true}"), Contains("expected false"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: qwen2_5_vl, use_sliding_window: true}"), Contains("expected false"));
 }
 
 TEST_CASE("the network as data in the manual is read and built", "[network][operators][pages]") {
