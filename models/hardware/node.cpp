@@ -89,6 +89,14 @@ void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog&
   node.network.hca_of_gpu = read_hca_of_gpu(node, fields);
 }
 
+void read_sizes(NcclRatios::Sizes& sizes, Key key, Fields& fields) {
+  fields.read_map(key, [&sizes](Fields& range) {
+    sizes.least = range.bytes({"least", "Smallest of them, for example 8 B."});
+    sizes.most = range.bytes({"most", "Largest of them, for example 8 GiB."});
+    if (sizes.most < sizes.least) range.refuse("most", fmt::format("{} is less than least", show(sizes.most)));
+  });
+}
+
 void read_nccl_ratios(NcclRatios& ratios, Fields& fields) {
   constexpr double least = 0.05, most = 20;
   ratios.startup =
@@ -104,6 +112,15 @@ void read_nccl_ratios(NcclRatios& ratios, Fields& fields) {
                                        "Ratio of the rates that NCCL reaches between nodes to those of the catalog, "
                                        "for example 0.9 (trainyard anchor)."},
                                       least, most, ratios.network_rate);
+  read_sizes(
+      ratios.measured,
+      {"measured",
+       "Sizes of the collectives in a node that trainyard anchor fitted the ratios to, so that intervals of such "
+       "sizes are narrower: a map, for example {least: 8 B, most: 8 GiB}."},
+      fields);
+  read_sizes(ratios.network_measured,
+             {"network_measured", "Such sizes of collectives between nodes, for example {least: 8 B, most: 8 GiB}."},
+             fields);
 }
 
 void read_nvmes(NodeType& node, const Node& entry, Fields& fields, const Catalog& catalog) {

@@ -51,6 +51,12 @@ struct NcclRatios {
   double rate = 1;             ///< rates inside a node
   double network_startup = 1;  ///< start-ups of steps between nodes
   double network_rate = 1;     ///< shares of the network's rate; a share stays at most 1
+  /// Sizes of the collectives to which `trainyard anchor` fitted the ratios. Nothing measured: from 0 to 0.
+  struct Sizes {
+    Bytes least, most;
+    bool operator==(const Sizes&) const = default;
+    bool hold(Bytes size) const { return most.value > 0 && size >= least && size <= most; }
+  } measured, network_measured;  ///< in a node, and between nodes
   bool operator==(const NcclRatios&) const = default;
 };
 

@@ -378,6 +378,15 @@ SoftwareStack read_stack(const Node& entry) {
             anchor.texts({"features", "Parts of these steps that no shipped measurement has, for example [offload]."});
         stack.anchor.exchange = anchor.number(
             {"exchange", "Largest share of such a step that waits for messages, for example 0.1."}, 0, 1, 0.0);
+        anchor.read_map(
+            {"path",
+             "Largest share of such a step on its critical path, by part: a map, for example {memory: 0.2, network: "
+             "0.1}."},
+            [&](Fields& path) {
+              for (std::size_t part = 0; part < kPathParts.size(); ++part)
+                stack.anchor.path[part] =
+                    path.number({kPathParts[part], "Share of the step, for example 0.1."}, 0, 1, 0.0);
+            });
         stack.anchor.slow_host = anchor.number(
             {"slow_host", "Largest multiple of such a step that a slow host would need to launch it, for example 0.4."},
             0, 1e9, 0.0);

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,13 @@
 #include "sim/units.hpp"
 
 namespace trainyard {
+
+/// Parts of a step's critical path whose durations come from models with errors of their own: traffic of GPU memory,
+/// exchanges in a node, and exchanges between nodes.
+constexpr std::array<const char*, 3> kPathParts{"memory", "node", "network"};
+/// Shares of a step, indexed by part. If all durations of a part are longer by a small share, the step is longer by this
+/// share times that of the part.
+using PartShares = std::array<double, kPathParts.size()>;
 
 /// A software stack: the work and the memory that a framework adds to the arithmetic. One YAML file in
 /// models/catalog/stacks.
@@ -107,6 +115,7 @@ struct SoftwareStack : Fusions {
     std::vector<std::string> features;              ///< their parts that no shipped measurement has
     double devices = 0;                             ///< most devices of a step
     double exchange = 0;                            ///< largest share of a step that waits for messages
+    PartShares path{};                              ///< largest share of a step on its critical path, by part
     double slow_host = 0;                           ///< largest multiple of a step that a slow host would need
     bool wide_tensor = false;                       ///< a tensor group crosses nodes, or its GPUs share no NVSwitch
     bool exists() const { return spread > 0; }

@@ -79,10 +79,17 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
   ::unsetenv("TRAINYARD_PATH");
   CHECK(judged_step.after == Approx(r.step_time.value).epsilon(1e-12));
   const DoubtModel& doubt = DoubtModel::shipped();
-  const double beyond = doubt.spread_of("exchange") * std::max(0.0, profile_of(s, r).exchange - anchor.basis.exchange);
-  CHECK(
-      step_doubt(s, r).spread ==
-      Approx(std::hypot(anchor.basis.spread, doubt.spread_of("scale"), beyond)).epsilon(1e-3));  // 64 > 2 x 16 devices
+  const StepProfile profile = profile_of(s, r);
+  const auto beyond = [&doubt](const char* term, double share, double measured) {
+    return std::pow(doubt.spread_of(term) * std::max(0.0, share - measured), 2);
+  };
+  double variance = std::pow(anchor.basis.spread, 2) + std::pow(doubt.spread_of("scale"), 2) +  // 64 > 2 x 16 devices
+                    beyond("exchange", profile.exchange, anchor.basis.exchange);
+  for (std::size_t part = 0; part < kPathParts.size(); ++part) {
+    CHECK(anchor.basis.path[part] > 0);
+    variance += beyond((std::string(kPathParts[part]) + " path").c_str(), profile.path[part], anchor.basis.path[part]);
+  }
+  CHECK(step_doubt(s, r).spread == Approx(std::sqrt(variance)).epsilon(1e-3));
 }
 
 TEST_CASE("an anchored stack is less sure of steps that are unlike the measured ones", "[anchor]") {
@@ -96,6 +103,7 @@ TEST_CASE("an anchored stack is less sure of steps that are unlike the measured 
                                .features = {},
                                .devices = 64};
   anchor.exchange = profile_of(base, r).exchange;
+  anchor.path = profile_of(base, r).path;
   const auto spread_with = [&](const auto& change) {
     Scenario s = base;
     s.software.anchor = anchor;
@@ -110,6 +118,7 @@ TEST_CASE("an anchored stack is less sure of steps that are unlike the measured 
   CHECK(spread_with([](Scenario& s) { s.software.anchor.precisions = {"fp8"}; }) ==
         Approx(std::hypot(0.08, doubt.spread_of("combination"))));
   CHECK(spread_with([](Scenario& s) { s.software.anchor.exchange = 0; }) > measured_spread);
+  CHECK(spread_with([](Scenario& s) { s.software.anchor.path = {}; }) > measured_spread);
   CHECK(spread_with([](Scenario& s) { s.software.anchor.devices = 16; }) ==
         Approx(std::hypot(0.08, doubt.spread_of("scale"))));
   CHECK(spread_with([](Scenario& s) { s.cluster.node.gpu.architecture = "cdna3"; }) ==

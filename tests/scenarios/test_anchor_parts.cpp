@@ -101,6 +101,9 @@ TEST_CASE("logs of nccl-tests give NCCL's start-ups and rates in a node and betw
   // The written node has the machine's step time. No stack is written, because nothing of it was measured.
   const Anchor anchor = anchor_steps({}, {}, parts);
   CHECK(anchored_stack_yaml(anchor, "logs") == "");
+  const NcclRatios ratios = scenario_with(document, parts.sets).cluster.node.nccl;
+  CHECK((ratios.measured.hold(Bytes{1 << 20}) && ratios.network_measured.hold(Bytes{1 << 20})));
+  CHECK_FALSE(ratios.measured.hold(Bytes{1e15}));
   folder.write("catalog/nodes/mine.yaml", anchored_node_yaml(anchor, "logs"));
   ::setenv("TRAINYARD_PATH", (folder.path() / "catalog").c_str(), 1);
   Node anchored = document;

@@ -112,6 +112,7 @@ TEST_CASE("jobs that share no link take as long as alone, and as long as a simul
   CHECK(answer.links.empty());
   for (const JobAnswer& job : answer.jobs) {
     CAPTURE(job.name, job.alone_step, job.step);
+    CHECK_FALSE(job.alone_interval);  // the stack is the ideal one
     CHECK(job.leaves == 1);
     CHECK(job.placement_cost() == Approx(0).margin(1e-6));
     CHECK(job.slowdown() == Approx(0).margin(1e-6));
@@ -122,6 +123,22 @@ TEST_CASE("jobs that share no link take as long as alone, and as long as a simul
   // A run alone begins cold, so a few hundredths may differ.
   const Scenario scenario = read_jobs(text).jobs.front().scenario;
   CHECK(answer.jobs[0].alone_step == Approx(simulate(scenario).step_time.value).epsilon(0.03));
+}
+
+TEST_CASE("the step of a job alone has the interval of its stack", "[jobs][coverage]") {
+  std::string text = two_jobs("nodes: 2", "nodes: 2");
+  constexpr std::string_view kPlain = "software: plain";
+  for (std::size_t at = text.find(kPlain); at != std::string::npos; at = text.find(kPlain))
+    text.replace(at, kPlain.size(), "software: pytorch-ddp");
+  const SharingAnswer answer = answer_to(text);
+  const nlohmann::ordered_json j = sharing_json(answer);
+  for (std::size_t i = 0; i < answer.jobs.size(); ++i) {
+    const JobAnswer& job = answer.jobs[i];
+    REQUIRE(job.alone_interval);
+    const auto [low, high] = *job.alone_interval;
+    CHECK((low < job.alone_step && job.alone_step < high));
+    CHECK(j["jobs"][i]["alone_step_interval_s"] == nlohmann::ordered_json({low, high}));
+  }
 }
 
 TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exchange, and a shift helps", "[jobs]") {
@@ -214,6 +231,7 @@ TEST_CASE("the JSON of jobs has every explained key", "[jobs]") {
   SharingAnswer answer = answer_to(two_jobs("nodes: [0, 2]", "nodes: [1, 3]"));
   CHECK_FALSE(sharing_json(answer).contains("currency"));
   answer.currency = "EUR";
+  for (JobAnswer& job : answer.jobs) job.alone_interval = {1, 2};
   for (JobAnswer& job : answer.jobs) job.per_million = job.owned_per_million = job.per_joule = 1;
   test::check_explained_keys(sharing_json(answer), "share");
 }

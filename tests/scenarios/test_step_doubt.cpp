@@ -86,7 +86,7 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
   const double spread = doubt.doubt(plain, measured).spread;
   REQUIRE(spread > 0);
   CHECK(doubt.parts(plain, measured).size() == 1);
-  std::vector<StepProfile> unmeasured(8, plain);
+  std::vector<StepProfile> unmeasured(8 + kPathParts.size(), plain);
   unmeasured[0].traits[1] = "nemo@24.01";  // another release: the combination is new, the stack is not
   unmeasured[1].traits[1] = "fsdp";
   unmeasured[2].traits[2] = "b200";
@@ -97,6 +97,7 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
   unmeasured[6].wide_tensor = true;
   unmeasured[7].other_vendor = true;
   unmeasured[7].unmeasured_parts = {"offload"};
+  for (std::size_t part = 0; part < kPathParts.size(); ++part) unmeasured[8 + part].path[part] = 0.3;
   for (const StepProfile& profile : unmeasured) {
     CAPTURE(profile.traits, profile.devices);
     const StepDoubt wider_doubt = doubt.doubt(profile, measured);
@@ -117,6 +118,50 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
   StepProfile larger = plain;
   larger.devices = 16;
   CHECK(doubt.doubt(larger, measured).spread == spread);
+}
+
+TEST_CASE("a slower network or memory widens the interval, since more of the step rests on its model", "[coverage]") {
+  const auto half_width = [](const Overrides& overrides) {
+    const Scenario s = llama(overrides);
+    return DoubtModel::shipped().range(step_doubt(s, simulate(s)), kLikely).half_width();
+  };
+  const double unchanged = half_width({});
+  double previous = unchanged;
+  for (const char* rate : {"100 Gbit/s", "50 Gbit/s", "25 Gbit/s"}) {
+    const double slower = half_width({{"cluster.node.hca.rate", rate}});
+    CHECK(slower > previous);
+    previous = slower;
+  }
+  CHECK(previous > 1.3 * unchanged);  // 96 % of the critical path are the adapters
+  CHECK(half_width({{"cluster.node.gpu.memory_bandwidth", "1 TB/s"}}) > unchanged);
+  // All shares follow the critical path; without it, the exposed exchanges stand for those between nodes.
+  const Scenario s = llama();
+  const Result r = simulate(s), blind = simulate(s, {.critical_path = false});
+  const PartShares shares = path_shares(s, r);
+  CHECK(shares[0] == Approx(r.critical_path.at("GPU memory") / r.step_time.value));
+  CHECK(shares[1] ==
+        Approx((r.critical_path.at("NVLink") + r.critical_path.at("NCCL's start-up")) / r.step_time.value));
+  CHECK(shares[2] == Approx((r.critical_path.at("HCA") + r.critical_path.at("latency")) / r.step_time.value));
+  REQUIRE(blind.critical_path.empty());
+  CHECK(path_shares(s, blind) == PartShares{0, 0, profile_of(s, blind).exchange});
+}
+
+TEST_CASE("collectives of an anchored machine differ only by their scatter around its mean error", "[coverage]") {
+  std::vector<CollectiveError> errors;
+  for (const double mean : {-0.5, -0.1, 0.3})
+    for (const double scatter : {-0.02, 0.0, 0.02})
+      errors.push_back({"kind", fmt::format("system {}", mean), Bytes{1024}, mean + scatter});
+  const CollectiveDoubt doubt = CollectiveDoubt::fit(errors);
+  CHECK(doubt.range("kind", Bytes{1024}).high == Approx(std::exp(0.5)));
+  // Each row is compared with the mean of the other two: 0.03, 0 and 0.03 off.
+  CHECK(doubt.range("kind", Bytes{1024}, true).high == Approx(std::exp(0.03)));
+  const std::vector<CoveredCollective> covered = cover_each_collective(errors, true);
+  REQUIRE(covered.size() == errors.size());
+  for (const CoveredCollective& row : covered) CHECK(row.half_width == Approx(std::sinh(0.03)));
+  const CollectiveDoubt& shipped = CollectiveDoubt::shipped();
+  for (const char* kind : {kFittedGpus, kScaledGpus, kLinkedGpus})
+    for (const double size : {1e3, 1e6, 1e9})
+      CHECK(shipped.range(kind, Bytes{size}, true).half_width() <= shipped.range(kind, Bytes{size}).half_width());
 }
 
 TEST_CASE("the interval of a stack with an unmeasured host reaches the time of a slow host", "[coverage]") {
@@ -166,7 +211,7 @@ TEST_CASE("the errors to expect are those of measured steps that neither fit nor
   for (const ClassCoverage& c : coverage_by_class(cover_each_family(kept_left_out_steps()))) {
     if (c.steps < 100) continue;
     CAPTURE(c.name, c.error, c.expected_error);
-    CHECK(std::abs(std::log(c.error / c.expected_error)) < std::log(1.3));
+    CHECK(std::abs(std::log(c.error / c.expected_error)) < std::log(1.35));
   }
 }
 

@@ -73,14 +73,14 @@ TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[b
 
 TEST_CASE("bench prints the interval in which a measured time lies", "[bench][coverage]") {
   const BenchShell shell;
-  const auto half_width = [&](const std::string& machine) {
+  const auto half_width = [&](const std::string& machine, std::size_t size = 1) {
     const json j = shell.rows("all_reduce " + machine + " -b 1M -e 1G -f 1024");
     for (const json& row : j["rows"]) {
       const double low = row["time_interval_us"][0], high = row["time_interval_us"][1], time = row["time_us"];
       CHECK(low < time);
       CHECK(low * high == Approx(time * time).epsilon(1e-9));
     }
-    const json& row = j["rows"][1];
+    const json& row = j["rows"][size];
     return row["time_interval_us"][1].get<double>() / row["time_us"].get<double>() - 1;
   };
   const double measured = half_width("--on dgx-h100"),
@@ -89,6 +89,18 @@ TEST_CASE("bench prints the interval in which a measured time lies", "[bench][co
   CHECK(half_width("--on dgx-h100 --nodes 4 --fabric nonblocking --gpus 8") == Approx(measured));  // in one node
   // The times of an announced machine are scaled from those of others. Their errors are larger.
   CHECK(half_width("--on vr-nvl72 --gpus 8") > measured);
+  // Logs of nccl-tests to which the node is anchored narrow the interval at the sizes that they measured, in a node or
+  // between nodes.
+  const std::string anchored_node = "--set 'nccl.measured={least: 8 B, most: 8 GiB}'",
+                    anchored_network = "--set 'nccl.network_measured={least: 8 B, most: 8 GiB}'";
+  CHECK(half_width("--on dgx-h100 " + anchored_node, 0) < 0.8 * half_width("--on dgx-h100", 0));  // 1 MiB
+  CHECK(half_width("--on dgx-h100 " + anchored_network) == Approx(measured));
+  CHECK(half_width("--on dgx-h100 --nodes 4 --fabric nonblocking " + anchored_network) < between);
+  CHECK(half_width("--on dgx-h100 --set 'nccl.measured={least: 8 B, most: 64 KiB}'") == Approx(measured));
+  CHECK(shell.trainyard("bench all_reduce --on dgx-h100 -b 1M -e 1M " + anchored_node)
+            .out.find("# from 8.00 B to 8.00 GiB the node is anchored to collectives of its own") != std::string::npos);
+  CHECK(shell.trainyard("bench all_reduce --on dgx-a100 --algorithm ring -b 1M -e 1M").out.find("no interval") !=
+        std::string::npos);
   const std::string text = shell.trainyard("bench all_reduce --on dgx-h100 -b 1M -e 1M").out;
   CHECK(text.find("80 % of measured times lie between the columns from and to (in one node, GPUs with a fit: ") !=
         std::string::npos);

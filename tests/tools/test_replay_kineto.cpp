@@ -429,6 +429,19 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
       "chakra --step 1", "--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
 }
 
+TEST_CASE("a trace without ProfilerSteps says that the host's time is that of the whole trace", "[replay][kineto]") {
+  const TraceFolder shell;
+  Profile profile = launched_kernels();
+  shell.write("t.json", profile.text());
+  const std::string note = "no ProfilerStep marks a step, so the whole trace is replayed";
+  CHECK_THAT(shell.answer("replay t.json" + kOn)["notes"].dump(), Contains(note));
+  profile.step(1, 990, 600);
+  shell.write("t.json", profile.text());
+  CHECK_THAT(shell.answer("replay t.json" + kOn)["notes"].dump(), !Contains(note));
+  shell.write("kernels.json", three_kernels().text());  // no host, so nothing to say of it
+  CHECK_THAT(shell.answer("replay kernels.json" + kOn)["notes"].dump(), !Contains(note));
+}
+
 TEST_CASE("shipped profiles take the times that the manual states", "[replay][kineto][manual]") {
   const TraceFolder shell;
   const std::string tables = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/";

@@ -51,7 +51,8 @@ std::string head(const BenchTable& table) {
                 o.mode == Mode::rendezvous ? "" : fmt::format(" ({})", kModeNames[static_cast<std::size_t>(o.mode)])));
   if (o.settings.fidelity != Fidelity::modelled)
     text +=
-        "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
+        "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled),\n"
+        "# and so no interval: no measured time is that of such messages\n";
   if (!table.scaled.empty()) text += fmt::format("# this {} was not measured: {}\n", table.device, table.scaled);
   if (!table.judged.empty() && !has_intervals(table)) text += fmt::format("# error to expect: {}\n", table.judged);
   if (has_intervals(table)) {
@@ -61,6 +62,10 @@ std::string head(const BenchTable& table) {
                         : systems == 1 ? "1 measured system"
                                        : fmt::format("{} measured systems", systems)) +
             "# errors differ below 64 KiB, below 64 MiB and above, so from may fall where such a range begins\n";
+    if (const NcclRatios::Sizes& sizes = o.measured; sizes.most.value > 0)
+      text += fmt::format(
+          "# from {} to {} the node is anchored to collectives of its own, and only their scatter is left\n",
+          show(sizes.least), show(sizes.most));
   }
   if (by_packets(table)) text += fmt::format("# by TCP, packet by packet: {}\n", packets_in_words());
   text += "#\n";

@@ -234,7 +234,8 @@ std::string without_rollouts(const Scenario& s, const Result& result, const std:
                      counted_noun(choice.samples_per_prompt, "answer"), counted_noun(r.gpus, "GPU")) +
          fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
-         training_verdict(result) + report_label("") + loop_parts(r, false) + "\n" +
+         training_verdict(result) + report_label("") + loop_parts(r, false) + "\n" + report_label("interval") +
+         "none of this step: no step of a loop without rollouts was measured; that of its training stands below\n" +
          loop_bottleneck_lines(result, what_ifs) + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
          length_lines(choice, result) + cost_lines(result) + optimizer_step_line("the training", r);
 }
@@ -279,7 +280,9 @@ std::string generation_screen(const Scenario& s, const Result& result) {
          fmt::format("{}{} tokens/s · {} a GPU · {} answers/s · all after {}\n", report_label("generation"),
                      three_digits(all.tokens_per_s), three_digits(all.tokens_per_s_per_gpu),
                      three_digits(all.requests_per_s), show(r.generation)) +
-         answer_times_line(r.answers, "its prompt has arrived") +
+         answer_times_line(r.answers, "its prompt has arrived") + report_label("interval") +
+         "none: the constants of engines were chosen with all measured times in sight, so that none of them judges\n" +
+         report_label("") + "a prediction; how far off these are says trainyard validate serving\n" +
          fmt::format(
              "{}{} (a copy of the model that generates) of {} · prompts of {:.0f} tokens · answers of {:.0f} in "
              "the mean, {:.0f} at most · {} running sequences a decode step\n",

@@ -331,6 +331,8 @@ struct BenchQuestion {
     table.device = device_noun(machine.cluster);
     table.options = errors_in_words_of(table.device, [&] { return options_of(flags, machine, table); });
     table.options.kind = measured_kind(flags, machine, table.options);
+    const NodeType& node = machine.cluster.node;
+    table.options.measured = table.options.ranks > node.gpus ? node.nccl.network_measured : node.nccl.measured;
     table.type = flags.type;
     if (flags.compare.empty())
       sizes = bench_sizes(table.options);

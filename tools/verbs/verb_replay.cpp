@@ -55,6 +55,8 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
   if (r.recorded > 0)
     text += fmt::format("{}{} from the first kernel to the last, where the trace was recorded\n",
                         report_label("recorded"), show(Seconds{r.recorded}));
+  text += report_label("interval") +
+          "none: no trace was measured on a second machine, so nothing says how far a replay is off\n";
   if (!r.notes.empty()) text += wrapped(report_label("trace"), r.notes, ";");
   text += replay_path_line(r) + replay_traffic_line(r);
   if (r.ranks > 1 && r.simulated_ranks < r.ranks)

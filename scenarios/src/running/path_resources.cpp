@@ -13,8 +13,6 @@
 namespace trainyard {
 namespace {
 
-constexpr const char* kFrameworkName = "framework";
-
 /// Returns true if this join belongs to a modelled collective, which has a rate cap of its own.
 bool is_modelled(const OpRecord& record) {
   return record.kind == Kind::join && record.path_class != PathClass::automatic;
@@ -80,7 +78,7 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
     // With blocking launches every kernel waits until it is dispatched.
     return stack.host.launch_blocking ? dispatch_of(run, record.actor) * record.work.launches : 0;
   }
-  if (piece != "latency") return 0;
+  if (piece != kLatencyName) return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
   const bool is_between_nodes = std::string_view(record.path).starts_with("NET");
   return is_between_nodes ? stack.network_step.value * record.latencies : 0;

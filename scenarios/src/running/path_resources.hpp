@@ -24,6 +24,9 @@ constexpr const char* kLibraryStart = "NCCL's start-up";
 /// chip.
 constexpr const char* kKernelStart = "kernel start-up";
 
+/// Time that software sets, and the latency of messages.
+constexpr const char *kFrameworkName = "framework", *kLatencyName = "latency";
+
 constexpr const char* kComputeName = "GPU compute";
 constexpr const char* kMemoryName = "GPU memory";
 

@@ -248,7 +248,8 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
   row.time_us = time * 1e6;
   if (!o.kind.empty() && time > 0) {
-    const StepRange range = CollectiveDoubt::shipped().range(o.kind, Bytes{row.size_bytes});
+    const Bytes bytes{row.size_bytes};
+    const StepRange range = CollectiveDoubt::shipped().range(o.kind, bytes, o.measured.hold(bytes));
     row.time_interval_us = {row.time_us * range.low, row.time_us * range.high};
   }
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;

@@ -30,6 +30,7 @@ struct BenchOptions {
   TransportKind transport = kDefaultTransport;  ///< transport for the times; values move by the default one
   Bytes port_buffer = {};                       ///< switch port buffer by packets, see PacketNetwork
   std::string kind;  ///< kind of machine whose errors make intervals (see `collective_kind`); "": no intervals
+  NcclRatios::Sizes measured = {};  ///< sizes of collectives to which the node is anchored
   /// Times of one group by the library's model, without a simulation.
   std::shared_ptr<const ModelledTimes> modelled = {};
 };

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/index.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
@@ -27,6 +29,9 @@ std::vector<FieldRow> sharing_rows() {
       {"jobs[].leaves", "number", "number of leaf switches of its nodes", ""},
       {"jobs[].packed_step_s", "s", "step of the job alone on the cluster, packed on the fewest leaf switches", ""},
       {"jobs[].alone_step_s", "s", "step of the job alone on its own nodes", ""},
+      {"jobs[].alone_step_interval_s", "s",
+       "lower and upper end of the interval that holds the step of the real machine alone with a probability of 80 %",
+       "if the stack is one that can be measured"},
       {"jobs[].placement_cost_share", "share", "increase of the step by its placement", ""},
       {"jobs[].step_s", "s", "mean step while all jobs run", ""},
       {"jobs[].shortest_step_s", "s", "shortest of these steps", ""},
@@ -157,6 +162,8 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
     job.nodes = nodes[i];
     job.leaves = count_of_leaves(nodes[i], leaves);
     job.alone_step = single_runs[2 * i].jobs.front().mean;
+    if (const Scenario& s = *jobs[i].scenario; no_doubt_reason(s).empty())
+      job.alone_interval = likely_step_times(job.alone_step, step_doubt(s, simulate(s, plans[i])));
     job.packed_step = single_runs[2 * i + 1].jobs.front().mean;
     job.step = steps.mean;
     job.shortest = steps.shortest;
@@ -189,6 +196,7 @@ nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
                     {"longest_step_s", job.longest},
                     {"steps", job.steps},
                     {"slowdown_share", job.slowdown()}});
+    if (job.alone_interval) jobs.back()["alone_step_interval_s"] = *job.alone_interval;
     const auto add_figure = [&jobs](const char* key, double figure) {
       if (figure > 0) jobs.back()[key] = figure;
     };

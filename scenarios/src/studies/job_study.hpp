@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,9 @@ struct JobAnswer {
   int leaves = 0;          ///< number of leaf switches of its nodes
   double packed_step = 0;  ///< step alone on the cluster, packed on the fewest leaf switches
   double alone_step = 0;   ///< step alone on its own nodes
-  double step = 0;         ///< mean step while all jobs run
+  /// 80 % interval of the step alone. No value: the step has none. Nobody measured jobs that slow each other.
+  std::optional<std::array<double, 2>> alone_interval;
+  double step = 0;  ///< mean step while all jobs run
   double shortest = 0, longest = 0;
   int steps = 0;  ///< number of averaged steps
   /// Costs of a million tokens (samples if the network has none) while all jobs run: by rent and electricity, and of

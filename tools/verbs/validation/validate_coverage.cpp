@@ -44,8 +44,10 @@ std::string shares_of(const ClassCoverage& c, std::size_t p) {
 
 /// The classes of collectives: all, those in one node, those between nodes, and large ones.
 std::vector<ClassCoverage> collective_classes() {
-  std::vector<CoveredRow> all, inside, between, large;
-  for (const CoveredCollective& row : cover_each_collective(collective_errors())) {
+  std::vector<CoveredRow> all, inside, between, large, anchored;
+  const std::vector<CollectiveError> errors = collective_errors();
+  for (const CoveredCollective& row : cover_each_collective(errors, true)) anchored.push_back(row);
+  for (const CoveredCollective& row : cover_each_collective(errors)) {
     all.push_back(row);
     (row.kind.starts_with("in one node") ? inside : between).push_back(row);
     if (row.size >= kLargeCollective) large.push_back(row);
@@ -53,7 +55,8 @@ std::vector<ClassCoverage> collective_classes() {
   return {coverage_of("collectives", kMostHalfWidth, all),
           coverage_of("collectives in one node", kMostHalfWidth, inside),
           coverage_of("collectives between nodes", kMostHalfWidth, between),
-          coverage_of("collectives from 64 MiB", kMostHalfWidth, large)};
+          coverage_of("collectives from 64 MiB", kMostHalfWidth, large),
+          coverage_of("collectives, anchored", kMostHalfWidth, anchored)};
 }
 
 /// The verdicts on measured runs that ran out of memory, and on others.
@@ -174,8 +177,8 @@ int validate_coverage(const ValidationRequest& request) {
       "hold\n"
       "{:.0f} to {:.0f} % by rows and by families, with a half width of at most 8 % (dense, known stack), 10 % (any "
       "stack),\n25 % (others). The classes \"dense, any stack\", \"more than 1,000 devices\" and \"all steps\" contain "
-      "steps of the others.\nA family of collectives is a measured system. Of memory each source is left out of the "
-      "interval, not of the prediction.\n"
+      "steps of the others.\nA family of collectives is a measured system; anchored: after the mean error of the "
+      "system's other rows of such sizes.\nOf memory each source is left out of the interval, not of the prediction.\n"
       "verdicts on memory: of {} runs that ran out of memory {} fit (aim: none), {} are at risk, {} do not fit; of {} "
       "that ran\n{} fit, {} are at risk, {} do not fit (aim: at most one in fifty)\n"
       "ratios of two plans of a family, stack, GPU and precision: beyond unlike terms, their scatter has a scale of "

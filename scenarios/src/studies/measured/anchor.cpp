@@ -60,14 +60,15 @@ struct StepPrediction {
   StepProfile profile;
 };
 
-std::vector<StepPrediction> predict_all(const std::vector<AnchorTrial>& trials) {
+/// `critical_path`: the profiles have the shares of the critical path.
+std::vector<StepPrediction> predict_all(const std::vector<AnchorTrial>& trials, bool critical_path = false) {
   ProgressLine progress;
   std::size_t finished_steps = 0;
   return all_in_parallel(
       trials.size(), processors(),
-      [&trials](std::size_t i) {
+      [&trials, critical_path](std::size_t i) {
         const Scenario s = read_scenario(trials[i].step->document, trials[i].step->id, trials[i].sets);
-        const Result r = simulate_here(s, {.critical_path = false});
+        const Result r = simulate_here(s, {.critical_path = critical_path});
         return StepPrediction{r.step_time.value, profile_of(s, r)};
       },
       [&](std::size_t, const StepPrediction&) {
@@ -184,7 +185,7 @@ std::string stack_of_machine(const std::vector<AnchorStep>& steps, const std::ve
 void predict_after(std::vector<AnchorStep>& steps, const Overrides& sets) {
   std::vector<AnchorTrial> trials;
   for (const AnchorStep& step : steps) trials.push_back({&step, sets});
-  std::vector<StepPrediction> predictions = predict_all(trials);
+  std::vector<StepPrediction> predictions = predict_all(trials, true);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     steps[i].after = predictions[i].time;
     steps[i].profile = std::move(predictions[i].profile);
@@ -261,6 +262,8 @@ SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
     features.insert(profile.unmeasured_parts.begin(), profile.unmeasured_parts.end());
     basis.devices = std::max(basis.devices, profile.devices);
     basis.exchange = std::max(basis.exchange, profile.exchange);
+    for (std::size_t part = 0; part < basis.path.size(); ++part)
+      basis.path[part] = std::max(basis.path[part], profile.path[part]);
     basis.slow_host = std::max(basis.slow_host, profile.slow_host);
     basis.wide_tensor = basis.wide_tensor || profile.wide_tensor;
     squares_of_plan[text_of_plan(step)].push_back(std::pow(std::log(step.after / step.measured), 2));
@@ -296,10 +299,9 @@ std::string yaml_of_basis(const SoftwareStack::Anchor& a) {
   if (a.exists())
     text += fmt::format(
         ", spread: {:.3g}, devices: {:.0f}, gpu: {}, networks: {}, precisions: {}, exchange: {:.3g}, slow_host: "
-        "{:.3g}, "
-        "wide_tensor: {}",
+        "{:.3g}, wide_tensor: {}, path: {{memory: {:.3g}, node: {:.3g}, network: {:.3g}}}",
         a.spread, a.devices, a.gpu, list_in_yaml(a.networks), list_in_yaml(a.precisions), a.exchange, a.slow_host,
-        a.wide_tensor);
+        a.wide_tensor, a.path[0], a.path[1], a.path[2]);
   if (!a.features.empty()) text += ", features: " + list_in_yaml(a.features);
   return text + "}";
 }

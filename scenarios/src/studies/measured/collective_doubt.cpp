@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "models/fitted/fitting.hpp"
@@ -18,10 +19,12 @@ namespace {
 
 constexpr const char* kDoubtTable = "scenarios/measured/tables/collective_doubt.csv";
 constexpr std::array<const char*, kSizeRanges> kRangeNames{"below_64KiB", "below_64MiB", "from_64MiB"};
+constexpr std::array<const char*, kSizeRanges> kAnchoredNames{"anchored_below_64KiB", "anchored_below_64MiB",
+                                                              "anchored_from_64MiB"};
 
 std::size_t range_of(Bytes size) { return size < kSmallCollective ? 0 : size < kLargeCollective ? 1 : 2; }
 
-/// Absolute errors of one range of sizes, indexed by system.
+/// Errors of one range of sizes, indexed by system.
 using SystemErrors = std::map<std::string, std::vector<double>>;
 
 /// Adds the errors of each system. Together, the errors of a system weigh the square root of their number. Returns the
@@ -30,10 +33,32 @@ double add_systems(std::vector<WeightedValue>& values, const SystemErrors& syste
   double sum = 0;
   for (const auto& [name, errors] : systems) {
     const double weight = std::sqrt(static_cast<double>(errors.size()));
-    for (const double error : errors) values.push_back({error, weight / static_cast<double>(errors.size())});
+    for (const double error : errors) values.push_back({std::abs(error), weight / static_cast<double>(errors.size())});
     sum += weight;
   }
   return systems.empty() ? 1 : sum / static_cast<double>(systems.size());
+}
+
+/// Returns the error of each row less the mean of the other ones: the errors that are left after an anchor to these.
+std::vector<double> errors_around_others(const std::vector<double>& errors) {
+  std::vector<double> remaining;
+  if (errors.size() < 2) return remaining;
+  const double sum = std::accumulate(errors.begin(), errors.end(), 0.0),
+               others = static_cast<double>(errors.size() - 1);
+  for (const double error : errors) remaining.push_back(error - (sum - error) / others);
+  return remaining;
+}
+
+/// Returns the quantile of |error| over the systems of a kind. All systems of other kinds together count as one more.
+double spread_of_kind(const SystemErrors& kind_errors, const std::vector<const SystemErrors*>& other_kinds,
+                      double probability) {
+  std::vector<WeightedValue> errors, others;
+  const double mean = add_systems(errors, kind_errors);
+  for (const SystemErrors* kind : other_kinds) add_systems(others, *kind);
+  double sum = 0;
+  for (const WeightedValue& e : others) sum += e.weight;
+  for (const WeightedValue& e : others) errors.push_back({e.value, e.weight / sum * mean});
+  return weighted_quantile(std::move(errors), probability);
 }
 
 }  // namespace
@@ -52,23 +77,32 @@ std::string collective_kind(const ClusterSpec& cluster, const NcclNode& node) {
 
 CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, const std::string& left_out,
                                      double probability) {
-  std::map<std::string, std::array<SystemErrors, kSizeRanges>> kinds;
+  using Ranges = std::array<SystemErrors, kSizeRanges>;
+  std::map<std::string, Ranges> kinds, anchored;
   for (const CollectiveError& e : all)
-    if (e.system != left_out) kinds[e.kind][range_of(e.size)][e.system].push_back(std::abs(e.error));
+    if (e.system != left_out) kinds[e.kind][range_of(e.size)][e.system].push_back(e.error);
+  for (const auto& [name, ranges] : kinds)
+    for (std::size_t range = 0; range < kSizeRanges; ++range)
+      for (const auto& [system, errors] : ranges[range])
+        if (std::vector<double> remaining = errors_around_others(errors); !remaining.empty())
+          anchored[name][range][system] = std::move(remaining);
+  const auto spread_of = [probability](const std::map<std::string, Ranges>& by_kind, const std::string& kind,
+                                       std::size_t range) {
+    static const SystemErrors none;
+    std::vector<const SystemErrors*> others;
+    for (const auto& [other, ranges] : by_kind)
+      if (other != kind) others.push_back(&ranges[range]);
+    const auto kind_errors = by_kind.find(kind);
+    return spread_of_kind(kind_errors == by_kind.end() ? none : kind_errors->second[range], others, probability);
+  };
   CollectiveDoubt doubt;
   for (const auto& [name, ranges] : kinds) {
     Kind& kind = doubt.kinds_.emplace_back(Kind{name});
     std::set<std::string> systems;
     for (std::size_t range = 0; range < kSizeRanges; ++range) {
-      std::vector<WeightedValue> errors, others;
       for (const auto& [system, list] : ranges[range]) systems.insert(system);
-      const double mean = add_systems(errors, ranges[range]);
-      for (const auto& [other, other_ranges] : kinds)
-        if (other != name) add_systems(others, other_ranges[range]);
-      double sum = 0;
-      for (const WeightedValue& e : others) sum += e.weight;
-      for (const WeightedValue& e : others) errors.push_back({e.value, e.weight / sum * mean});
-      kind.spread[range] = weighted_quantile(std::move(errors), probability);
+      kind.spread[range] = spread_of(kinds, name, range);
+      kind.scatter[range] = std::min(kind.spread[range], spread_of(anchored, name, range));
     }
     kind.systems = static_cast<int>(systems.size());
   }
@@ -83,7 +117,8 @@ const CollectiveDoubt& CollectiveDoubt::shipped() {
       Kind& kind = result.kinds_.emplace_back(Kind{table.text("kind")});
       kind.systems = static_cast<int>(table.positive(table.column("systems")));
       for (std::size_t range = 0; range < kSizeRanges; ++range)
-        kind.spread[range] = table.positive(table.column(kRangeNames[range]));
+        kind.spread[range] = table.positive(table.column(kRangeNames[range])),
+        kind.scatter[range] = table.positive(table.column(kAnchoredNames[range]));
     }
     return result;
   }();
@@ -93,11 +128,13 @@ const CollectiveDoubt& CollectiveDoubt::shipped() {
 std::string CollectiveDoubt::csv() const {
   std::string text = fmt::format(
       "# |ln(predicted / measured)| that {:.0f} % of measured times of collectives do not exceed, by kind of machine "
-      "and size.\n# Repeat: trainyard validate collectives --csv FILE\nkind,systems,{}\n",
-      kLikely * 100, fmt::join(kRangeNames, ","));
+      "and size;\n# anchored: around the mean error of the machine's other times of such sizes.\n# Repeat: trainyard "
+      "validate collectives --csv FILE\nkind,systems,{},{}\n",
+      kLikely * 100, fmt::join(kRangeNames, ","), fmt::join(kAnchoredNames, ","));
   for (const Kind& kind : kinds_) {
     text += csv_cell(kind.name) + fmt::format(",{}", kind.systems);
-    for (const double spread : kind.spread) text += fmt::format(",{:.4f}", spread);
+    for (const auto& spreads : {kind.spread, kind.scatter})
+      for (const double spread : spreads) text += fmt::format(",{:.4f}", spread);
     text += "\n";
   }
   return text;
@@ -111,8 +148,9 @@ const CollectiveDoubt::Kind& CollectiveDoubt::kind_called(const std::string& nam
   return *std::ranges::max_element(kinds_, is_narrower);
 }
 
-StepRange CollectiveDoubt::range(const std::string& kind, Bytes size) const {
-  const double factor = std::exp(kind_called(kind).spread[range_of(size)]);
+StepRange CollectiveDoubt::range(const std::string& kind, Bytes size, bool is_anchored) const {
+  const Kind& found = kind_called(kind);
+  const double factor = std::exp((is_anchored ? found.scatter : found.spread)[range_of(size)]);
   return {1 / factor, factor};
 }
 
@@ -121,17 +159,33 @@ int CollectiveDoubt::systems(const std::string& kind) const {
   return found == kinds_.end() ? 0 : found->systems;
 }
 
-std::vector<CoveredCollective> cover_each_collective(const std::vector<CollectiveError>& all) {
-  std::map<std::string, std::vector<const CollectiveError*>> systems;
-  for (const CollectiveError& e : all) systems[e.system].push_back(&e);
+std::vector<CoveredCollective> cover_each_collective(const std::vector<CollectiveError>& all, bool are_anchored) {
+  std::map<std::string, std::vector<CollectiveError>> systems;
+  for (const CollectiveError& e : all) systems[e.system].push_back(e);
+  if (are_anchored)
+    for (auto& [system, rows] : systems) {
+      std::vector<CollectiveError> anchored_rows;
+      for (std::size_t range = 0; range < kSizeRanges; ++range) {
+        std::vector<CollectiveError> in_range;
+        std::vector<double> errors;
+        for (const CollectiveError& e : rows)
+          if (range_of(e.size) == range) in_range.push_back(e), errors.push_back(e.error);
+        const std::vector<double> remaining = errors_around_others(errors);
+        for (std::size_t i = 0; i < remaining.size(); ++i) {
+          anchored_rows.push_back(in_range[i]);
+          anchored_rows.back().error = remaining[i];
+        }
+      }
+      rows = std::move(anchored_rows);
+    }
   std::vector<CoveredCollective> covered;
   for (const auto& [system, rows] : systems) {
     std::map<double, CollectiveDoubt> others;  // indexed by probability
     for (const double probability : kCoverageProbabilities)
       others.emplace(probability, CollectiveDoubt::fit(all, system, probability));
-    for (const CollectiveError* e : rows) {
-      const auto range = [&](double probability) { return others.at(probability).range(e->kind, e->size); };
-      covered.push_back({covered_row(system, std::exp(-e->error), range), e->kind, e->size});
+    for (const CollectiveError& e : rows) {
+      const auto range = [&](double probability) { return others.at(probability).range(e.kind, e.size, are_anchored); };
+      covered.push_back({covered_row(system, std::exp(-e.error), range), e.kind, e.size});
     }
   }
   return covered;

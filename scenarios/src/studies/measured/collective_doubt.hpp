@@ -51,8 +51,9 @@ class CollectiveDoubt {
   std::string csv() const;
 
   /// Returns the interval that holds a measured time with the probability of the fit (kLikely if read from the table),
-  /// as factors of the predicted time.
-  StepRange range(const std::string& kind, Bytes size) const;
+  /// as factors of the predicted time. `is_anchored`: the prediction is anchored to other times of the same machine in
+  /// this range of sizes, so that only the scatter of times around their machine's mean error is left.
+  StepRange range(const std::string& kind, Bytes size, bool is_anchored = false) const;
   /// Returns the number of measured systems of this kind.
   int systems(const std::string& kind) const;
 
@@ -60,7 +61,8 @@ class CollectiveDoubt {
   struct Kind {
     std::string name;
     int systems = 0;
-    std::array<double, kSizeRanges> spread{};  ///< ln f by range of sizes
+    std::array<double, kSizeRanges> spread{};   ///< ln f by range of sizes
+    std::array<double, kSizeRanges> scatter{};  ///< ln f around the mean error of the machine; at most `spread`
   };
   std::vector<Kind> kinds_;
   const Kind& kind_called(const std::string& name) const;
@@ -72,7 +74,9 @@ struct CoveredCollective : CoveredRow {
   Bytes size;
 };
 /// Leaves out each system in turn, fits the doubt to the others and judges its intervals by the rows of that system.
-std::vector<CoveredCollective> cover_each_collective(const std::vector<CollectiveError>&);
+/// `are_anchored`: each row is predicted with the mean error that the system's other rows of its range of sizes have;
+/// rows without others are left out.
+std::vector<CoveredCollective> cover_each_collective(const std::vector<CollectiveError>&, bool are_anchored = false);
 /// Returns the coverage of the 80 % intervals by kind of machine. The first element counts all kinds together.
 std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>&);
 

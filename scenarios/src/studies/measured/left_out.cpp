@@ -133,7 +133,7 @@ class Refitting {
     for (std::size_t f = 0; f < families_.size(); ++f) {
       const std::size_t all = families_[f].ids.size();
       for (const std::size_t row : is_left_out(f) ? select_spread_rows(all, static_cast<int>(all)) : rows_to_fit(f))
-        jobs.push_back({f, row});
+        jobs.push_back({f, row, {}, is_left_out(f)});
     }
     std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs as the catalog has them");
     for (std::size_t i = 0; i < jobs.size(); ++i) catalog_runs_[{jobs[i].family, jobs[i].row}] = std::move(runs[i]);
@@ -345,8 +345,9 @@ std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vecto
   for (const RefittedFamily& family : families)
     for (std::size_t row = 0; row < family.now.runs.size(); ++row) {
       const RunPrediction &fitted = family.now.runs[row], &left_out = family.refitted.runs[row];
-      if (fitted.refused.empty() && left_out.refused.empty())
-        rows.push_back({set, family.now.name, fitted.id, left_out.profile, log_error(fitted), log_error(left_out)});
+      if (!fitted.refused.empty() || !left_out.refused.empty()) continue;
+      rows.push_back({set, family.now.name, fitted.id, left_out.profile, log_error(fitted), log_error(left_out)});
+      rows.back().profile.path = fitted.profile.path;
     }
   return rows;
 }

@@ -4,18 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "models/fitted/measured_table.hpp"
 #include "models/fitted/nccl_between.hpp"
+#include "models/hardware/link_fields.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
+#include "scenarios/src/running/path_resources.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr const char* kSets[] = {"training", "training-2026", "mlperf", "mlperf-v6"};
+constexpr const char* kPathColumns[] = {"path_memory", "path_node", "path_network"};
+static_assert(std::size(kPathColumns) == kPathParts.size());
 constexpr const char* kTraitNames[] = {"network", "stack", "gpu", "precision"};
 
 std::string kind_of_network(const ModelChoice& model) {
@@ -80,6 +85,8 @@ std::vector<LeftOutStep> read_tables() {
         profile.traits[t] = table.text(table.column(kTraitNames[t]));
       profile.devices = table.positive(table.column("devices"));
       profile.exchange = number_at(table, table.column("exchange"));
+      for (std::size_t part = 0; part < kPathParts.size(); ++part)
+        profile.path[part] = number_at(table, table.column(kPathColumns[part]));
       profile.slow_host = number_at(table, table.column("slow_host"));
       profile.wide_tensor = table.text("wide_tensor") == "yes";
       profile.other_vendor = table.text("other_vendor") == "yes";
@@ -112,6 +119,29 @@ bool is_announced(const Gpu& gpu) {
                      [](const FigureSource& figure) { return figure.source.starts_with("announced"); });
 }
 
+PartShares path_shares(const Scenario& s, const Result& r) {
+  PartShares shares{};
+  const double step = r.step_time.value;
+  if (step <= 0) return shares;
+  const PathPart exchange = s.cluster.nodes > 1 ? PathPart::network : PathPart::node;
+  const auto add = [&](PathPart part, double seconds) { shares[static_cast<std::size_t>(part)] += seconds / step; };
+  for (const auto& [resource, seconds] : r.critical_path) {
+    const auto kinds = all_link_kinds();
+    const auto kind = std::ranges::find_if(kinds, [&](LinkKind k) { return resource == name_of(k); });
+    if (resource == kMemoryName)
+      add(PathPart::memory, seconds);
+    else if (resource == kLibraryStart)
+      add(PathPart::node, seconds);
+    else if (resource == kLatencyName || (kind != kinds.end() && words_of(*kind).scope == LinkScope::fabric))
+      add(exchange, seconds);
+    else if (kind != kinds.end())
+      add(PathPart::node, seconds);
+  }
+  if (r.critical_path.empty())
+    for (const auto& [group, seconds] : r.breakdown.exposed_communication) add(exchange, seconds);
+  return shares;
+}
+
 StepProfile profile_of(const Scenario& s, double step_time, double exposed_share) {
   const Gpu& gpu = s.cluster.node.gpu;
   const PlanChoice& plan = s.plan;
@@ -140,7 +170,10 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
 StepProfile profile_of(const Scenario& s, const Result& r) {
   double exposed = 0;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
-  return profile_of(s, r.step_time.value, r.breakdown.step_time.value > 0 ? exposed / r.breakdown.step_time.value : 0);
+  StepProfile profile =
+      profile_of(s, r.step_time.value, r.breakdown.step_time.value > 0 ? exposed / r.breakdown.step_time.value : 0);
+  profile.path = path_shares(s, r);
+  return profile;
 }
 
 std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>& all) {
@@ -148,14 +181,17 @@ std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>&
       "# Errors of step times of measured runs, as ln(predicted / measured): fitted is that by the catalog's "
       "constants, "
       "left_out\n# that by constants that were fitted without the family. exchange: exposed share of the step; "
-      "slow_host: time of a slow\n# host as a multiple of the step. Repeat: trainyard validate {} --left-out --csv "
-      "FILE\nfamily,row,{},devices,exchange,slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
-      set, fmt::join(kTraitNames, ","));
+      "path_:\n# shares of the critical path by the catalog's constants; slow_host: time of a slow host as "
+      "a multiple of the\n# step. Repeat: trainyard validate {} --left-out --csv FILE\n"
+      "family,row,{},devices,exchange,{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
+      set, fmt::join(kTraitNames, ","), fmt::join(kPathColumns, ","));
   for (const LeftOutStep& row : all) {
     text += csv_cell(row.family) + "," + csv_cell(row.row);
     for (const std::string& trait : row.profile.traits) text += "," + csv_cell(trait);
     const StepProfile& profile = row.profile;
-    text += fmt::format(",{:.0f},{:.3f},{:.3f}", profile.devices, profile.exchange, profile.slow_host);
+    text += fmt::format(",{:.0f},{:.3f}", profile.devices, profile.exchange);
+    for (const double share : profile.path) text += fmt::format(",{:.3f}", share);
+    text += fmt::format(",{:.3f}", profile.slow_host);
     for (const bool is_so : {profile.other_vendor, !profile.unmeasured_parts.empty(), profile.wide_tensor})
       text += is_so ? ",yes" : ",no";
     text += fmt::format(",{:.4f},{:.4f}\n", row.fitted, row.left_out);

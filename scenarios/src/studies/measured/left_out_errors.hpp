@@ -22,12 +22,20 @@ inline const std::string& trait_of(const StepTraits& traits, StepTrait trait) {
   return traits[static_cast<std::size_t>(trait)];
 }
 
+/// The elements of kPathParts.
+enum class PathPart : std::uint8_t { memory, node, network };
+/// Returns the shares of the critical path. If it was not found, returns the exposed exchanges of the breakdown as those
+/// between nodes, or in the node if there is only one.
+PartShares path_shares(const Scenario&, const Result&);
+
 /// The properties of a predicted step that decide how far it may be from a measured one.
 struct StepProfile {
   StepTraits traits;
   const std::string& trait(StepTrait t) const { return trait_of(traits, t); }
   double devices = 1;
   double exchange = 0;  ///< share of the step in which the described rank waits for messages
+  PartShares path{};    ///< shares of the critical path
+  double on_path(PathPart part) const { return path[static_cast<std::size_t>(part)]; }
   /// Time that a slow host (`slow_host_time`) would need for the step, as a multiple of the step.
   double slow_host = 0;
   bool other_vendor = false;  ///< the devices are not GPUs of NVIDIA

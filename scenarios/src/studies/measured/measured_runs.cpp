@@ -37,7 +37,7 @@ void read_figures(const MeasuredFamily& family, std::size_t row, const Result& r
     run.figures.emplace_back(evaluate(figure.predicted, value), family.measured(row, figure).value_or(0));
 }
 
-RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
+RunPrediction predict(const MeasuredFamily& family, std::size_t row, bool critical_path) {
   RunPrediction run;
   const Scenario scenario = read_scenario(family.scenario(row), family.ids[row]);
   run.attention = scenario.software.attention_kernel;
@@ -46,7 +46,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   // All nodes of a measured run have one type.
   run.peak = scenario.cluster.node.gpu.peak[static_cast<std::size_t>(scenario.precision)];
   run.samples = static_cast<double>(scenario.global_batch_size) / run.devices;
-  Result result = simulate_here(scenario, {.critical_path = false});
+  Result result = simulate_here(scenario, {.critical_path = critical_path});
   if (scenario.training.ends.is_given()) book_phases(scenario, result);
   run.step_time = result.step_time.value;
   run.profile = profile_of(scenario, result);
@@ -70,10 +70,10 @@ void set_row(const MeasuredFamily& family, std::size_t row, RunPrediction& run) 
 }
 
 /// Predicts a row. If the simulator refuses the run, the prediction has the reason.
-RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
+RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row, bool critical_path) {
   RunPrediction run;
   try {
-    run = predict(family, row);
+    run = predict(family, row, critical_path);
   } catch (const UserError& e) {
     run.refused = e.what();
   }
@@ -250,7 +250,7 @@ std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& famil
       [&](std::size_t k) {
         const RunOfFamily& row = rows[distinct[k]];
         const FigureTrials trials(row.trials);
-        return predict_or_refuse(families[row.family], row.row);
+        return predict_or_refuse(families[row.family], row.row, row.critical_path);
       },
       [&](std::size_t, const RunPrediction&) {
         progress.show(fmt::format("{} of {} different {}", ++finished_runs, distinct.size(), what));

@@ -75,6 +75,7 @@ std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>
 struct RunOfFamily {
   std::size_t family = 0, row = 0;  ///< index of the family, and index of the row in the family
   std::vector<FigureTrial> trials = {};
+  bool critical_path = false;  ///< find the critical path, whose shares the profile then has
 };
 /// Predicts these runs in parallel and returns them in this order. `what`: the runs' name in the progress line.
 std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>&, const std::vector<RunOfFamily>&,

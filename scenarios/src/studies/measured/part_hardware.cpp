@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -81,6 +82,24 @@ std::vector<double> predict_collectives(const std::vector<LoggedCollective>& log
   return times;
 }
 
+/// Returns the changes of the node that state the sizes of the collectives, in a node and between nodes.
+Overrides measured_sizes(const std::vector<LoggedCollective>& logged) {
+  Overrides sets;
+  for (const bool crosses_nodes : {false, true}) {
+    Bytes least{HUGE_VAL}, most;
+    for (const auto& [row, choice] : logged) {
+      if ((row.nodes > 1) != crosses_nodes) continue;
+      least = std::min(least, row.size);
+      most = std::max(most, row.size);
+    }
+    if (most.value <= 0) continue;
+    const std::string key = std::string("cluster.node.nccl.") + (crosses_nodes ? "network_measured" : "measured");
+    sets.emplace_back(key + ".least", fmt::format("{:.0f} B", least.value));
+    sets.emplace_back(key + ".most", fmt::format("{:.0f} B", most.value));
+  }
+  return sets;
+}
+
 }  // namespace
 
 void fit_collectives(PartFitter& fitter, const std::vector<std::string>& files) {
@@ -107,7 +126,8 @@ void fit_collectives(PartFitter& fitter, const std::vector<std::string>& files) 
     rules.push_back(rule("NCCL's transfers between nodes", kRatePrior, "network_rate", ratios.network_rate, true));
   }
   fitter.fit(rows, rules,
-             {.row_error = kCollectiveError, .most_rows = kMostPartRows * static_cast<double>(rules.size())});
+             {.row_error = kCollectiveError, .most_rows = kMostPartRows * static_cast<double>(rules.size())},
+             measured_sizes(logged));
 }
 
 namespace {

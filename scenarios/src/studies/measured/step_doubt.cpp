@@ -176,6 +176,12 @@ const std::vector<DoubtTerm>& doubt_terms() {
        [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }, product_subject},
       {"exchange", 0.15, "the share of the step that waits for messages",
        [](const P& p, const E&) { return p.exchange; }, combination_subject},
+      {"memory path", 0.10, "traffic of GPU memory, by its share of the critical path",
+       [](const P& p, const E&) { return p.on_path(PathPart::memory); }, combination_subject},
+      {"node path", 0.15, "exchanges in a node, by their share of the critical path",
+       [](const P& p, const E&) { return p.on_path(PathPart::node); }, combination_subject},
+      {"network path", 0.15, "exchanges between nodes, by their share of the critical path",
+       [](const P& p, const E&) { return p.on_path(PathPart::network); }, combination_subject},
       {"mechanism", 0.10,
        "no measured step has this offload, compression, mechanism or 4-bit or 6-bit format, unlike nodes, or an "
        "announced chip",
@@ -344,6 +350,8 @@ DoubtBasis::DoubtBasis(StepProfile step, const SoftwareStack::Anchor& anchor) : 
   anchored_ = whole_experience();
   anchored_->add_anchor(anchor);
   profile.exchange = std::max(0.0, profile.exchange - anchor.exchange);
+  for (std::size_t part = 0; part < profile.path.size(); ++part)
+    profile.path[part] = std::max(0.0, profile.path[part] - anchor.path[part]);
   if (anchor.wide_tensor) profile.wide_tensor = false;
   if (anchor.gpu == gpu_of(profile)) profile.other_vendor = false;
   if (std::ranges::find(anchor.networks, network_of(profile)) != anchor.networks.end()) profile.experts = false;
