@@ -115,8 +115,8 @@ std::string ownership_lines(const SizeAnswer& a) {
   for (const auto& [part, money] : o.yearly) total[part] = o.years * money;
   return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
                       report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" +
-                      report_label(fmt::format("{:.3g} years", o.years).c_str()) + sum_in_parts(total, a.currency) +
-                      "\n" + report_label("training") +
+                      report_label(years_words(o.years).c_str()) + sum_in_parts(total, a.currency) + "\n" +
+                      report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
                                   size_money(o.training), o.per_million, a.currency, rent_or_buy(o))) +
          break_even_lines(o);
@@ -234,7 +234,7 @@ std::string token_table(const SizeAnswer& a) {
   if (has_money && owned != a.rows.end()) {
     table.add_column("owned, always in use");
     table.add_column("to buy");
-    table.add_column(fmt::format("to own for {:.3g} years", owned->ownership->years));
+    table.add_column("to own for " + years_words(owned->ownership->years));
   }
   for (const SizeRow& r : a.rows) {
     if (!r.good()) continue;

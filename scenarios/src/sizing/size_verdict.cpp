@@ -367,7 +367,8 @@ class VerdictWriter {
                                   quantity_amount(answer_, t.quantity, t.threshold),
                                   quantity_value(t.quantity, t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
-    const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it."
+    const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it, from a "
+                                             "fiftieth to fifty times its value."
                                            : fmt::format("The decision changes {}.", fmt::join(words, "; "));
     return text + (answer_.currency.empty() ? " Prices (--prices) may change it, too." : "");
   }

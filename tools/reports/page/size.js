@@ -39,7 +39,7 @@ const chance = path => {
 };
 
 function verdict() {
-  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.total_cost_years ? `own for ${digits(answer.total_cost_years)} years` : answer.purchase ? 'buy' : 'spend'}`,
+  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.total_cost_years ? `own for ${yearsOf(answer.total_cost_years)}` : answer.purchase ? 'buy' : 'spend'}`,
     answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
   heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
   if (answer.unfinished) main.append(el('p', {class: 'bad'}, `Not finished: ${answer.unfinished}. This is what was found.`));
@@ -56,7 +56,7 @@ function verdict() {
     c.money === undefined || (at < 0 && !answer.purchase) ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
     risk(c) ? card(units.share(c.out_of_memory_probability), 'probability to run out of memory') : null,
     at < 0 || c.purchase === undefined ? null : card(figure(of + '.purchase', 'number'), currency + ' to buy'),
-    at < 0 || c.total === undefined || !answer.purchase ? null : card(figure(of + '.total', 'number'), `${currency} to own for ${digits(answer.cheapest.ownership.years)} years of use`),
+    at < 0 || c.total === undefined || !answer.purchase ? null : card(figure(of + '.total', 'number'), `${currency} to own for ${yearsOf(answer.cheapest.ownership.years)} of use`),
     c.power_W === undefined ? null : card(power(c.power_W), 'mean power of the site')));
 }
 
