@@ -116,7 +116,7 @@ TEST_CASE("compare of two purchases has the parts of owning, and the prices at w
   CHECK_THAT(compared.out, Contains("owning for all years of depreciation") && Contains("  network") &&
                                Contains("  interest") && Contains("  cooling") && Contains("\nsum ") &&
                                Contains("a and h cost as much a million tokens, if one price changes") &&
-                               Contains("both, owned: price of a kWh"));
+                               Contains("price of a kWh, both owned"));
   const json answer = json::parse(shell.text("c.json"));
   for (const json& each : answer.at("scenarios")) {
     const json& owned = each.at("money").at("ownership");

@@ -176,6 +176,30 @@ TEST_CASE("a scenario that size writes into another folder finds the prices, and
         json::parse(shell.text("a.json")).at("cheapest").at("ownership"));
 }
 
+TEST_CASE("the deadline that would do is met, and a price by the GPU is one of a GPU", "[size][costs]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("p.yml", "gpu_hour: {a100-sxm4-80gb: 2}\npurchase: {gpu: {a100-sxm4-80gb: 20000}}\n");
+  shell.write("n.yml", "gpu_hour: {a100-sxm4-80gb: 2}\npurchase: {node: {dgx-a100: 160000}}\n");
+  const auto size = [&shell](const std::string& days, const std::string& prices) {
+    return shell.trainyard("size s.yaml --tokens 1B --gpus 8 --nodes-of dgx-a100 --work 100K --prices " + prices +
+                           " --json a.json --days " + days);
+  };
+  CHECK(size("1e-4", "p.yml").exit == 1);
+  const json late = json::parse(shell.text("a.json")).at("verdict");
+  const std::string changes = late.at("changes"), mark = "a deadline of ";
+  const std::size_t begin = changes.find(mark);
+  REQUIRE(begin != std::string::npos);
+  const double days = std::stod(changes.substr(begin + mark.size()));
+  REQUIRE(days < 0.1);
+  const test::TopoAnswer met = size(fmt::format("{}", days), "p.yml");
+  CHECK(met.exit == 0);
+  CHECK(size(fmt::format("{}", days * 0.98), "p.yml").exit == 1);
+  CHECK_THAT(late.at("reason").get<std::string>(), !Contains("takes 0.0 days"));
+  CHECK_THAT(met.out, Contains(" a GPU; 20,000"));
+  CHECK_THAT(size(fmt::format("{}", days), "n.yml").out, Contains(" a node; 160,000"));
+}
+
 TEST_CASE("limits of size that no question may have are refused with what is legal", "[size]") {
   const test::TopoFolder shell;
   const auto error_of = [&shell](const std::string& flag) {

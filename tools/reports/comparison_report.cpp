@@ -224,29 +224,26 @@ std::string owning_table(const Comparison& comparison) {
   return "\n" + table.text() + (notes.empty() ? "" : wrapped("not counted: ", notes, ";"));
 }
 
-/// Names the price of a break-even: "price of a node of a.yaml".
-std::string price_words(const Comparison& comparison, const Comparison::BreakEven& point) {
-  const std::string what = point.price == "node"       ? "price of a node"
-                           : point.price == "purchase" ? "price of the whole purchase"
-                           : point.price == "gpu_hour" ? "rent of a GPU hour"
-                                                       : "price of a kWh";
-  return point.scenario ? fmt::format("{}, {}", comparison.results[*point.scenario].scenario, what)
-                        : "both, owned: " + what;
-}
-
 /// Shows the prices at which two scenarios cost as much a token or a sample.
 std::string break_even_table(const Comparison& comparison, std::size_t other) {
   const std::vector<Comparison::BreakEven>& points = comparison.break_evens[other];
   if (points.empty()) return "";
   const Money& money = *comparison.results[other].money;
-  TextTable table{
-      fmt::format("{} and {} cost as much a million {}, if one price changes", comparison.results.front().scenario,
-                  comparison.results[other].scenario, money.of_tokens ? "tokens" : "samples"),
-      ">now, " + money.currency, ">then, " + money.currency};
+  const auto words = [](const std::string& price) {
+    return price == "node"       ? "price of a node"
+           : price == "purchase" ? "price of the whole purchase"
+           : price == "gpu_hour" ? "rent of a GPU hour"
+                                 : "price of a kWh, both owned";
+  };
+  TextTable table{"price", "of", ">now, " + money.currency, ">then, " + money.currency};
   for (const Comparison::BreakEven& point : points)
-    table.rows.push_back({price_words(comparison, point), price_text(point.value),
-                          point.equal ? price_text(*point.equal) : "at no price"});
-  return "\n" + table.text();
+    table.rows.push_back({words(point.price), point.scenario ? comparison.results[*point.scenario].scenario : "both",
+                          price_text(point.value), point.equal ? price_text(*point.equal) : "at no price"});
+  return "\n" +
+         broken_lines(fmt::format("{} and {} cost as much a million {}, if one price changes:\n",
+                                  comparison.results.front().scenario, comparison.results[other].scenario,
+                                  money.of_tokens ? "tokens" : "samples")) +
+         table.text("  ");
 }
 
 }  // namespace
