@@ -15,6 +15,11 @@ double sum(const std::map<std::string, double>& parts) {
   return total;
 }
 
+double money_of(const std::map<std::string, double>& parts, const char* name) {
+  const auto found = parts.find(name);
+  return found == parts.end() ? 0 : found->second;
+}
+
 /// Returns the yearly payment that pays back a loan of 1 in `years` years.
 double annuity(double interest, double years) {
   return interest > 0 ? interest / -std::expm1(-years * std::log1p(interest)) : 1 / years;
@@ -32,6 +37,29 @@ std::vector<std::string> Ownership::left_out() const {
   return all;
 }
 double Ownership::year() const { return sum(yearly); }
+
+std::vector<std::pair<std::string, double>> Ownership::parts_of_total() const {
+  return {{"nodes", money_of(purchase_prices, "nodes")},
+          {"network", money_of(purchase_prices, "switches") + money_of(purchase_prices, "cables")},
+          {"storage", money_of(purchase_prices, "storage")},
+          {"interest", years * money_of(yearly, "interest")},
+          {"power", years * money_of(yearly, "electricity")},
+          {"cooling", years * money_of(yearly, "cooling")},
+          {"staff", years * money_of(yearly, "staff")},
+          {"space", years * money_of(yearly, "space")}};
+}
+
+std::optional<double> Ownership::price_of_year(double money) const {
+  if (yearly_share <= 0) return std::nullopt;
+  const double needed = price() + (money - year()) / yearly_share;
+  return needed > 0 ? std::optional(needed) : std::nullopt;
+}
+
+std::optional<double> Ownership::node_price_of_year(double money) const {
+  const std::optional<double> needed = price_of_year(money);
+  const double nodes = needed.value_or(0) - (price() - money_of(purchase_prices, "nodes"));
+  return needed && nodes > 0 && bought_nodes > 0 ? std::optional(nodes / bought_nodes) : std::nullopt;
+}
 
 void Ownership::set_network(const Purchase& purchase, double price_of_switches, double price_of_cables) {
   const double old_price = price(), old_year = year();
@@ -80,12 +108,8 @@ std::vector<RentComparison> compare_rents(const Ownership& o) {
   for (const YearlyRent& rent : rents) {
     RentComparison& compared = all.emplace_back(RentComparison{rent.terms, rent.used, least_use(o, rent), {}, {}, {}});
     if (const auto years = o.break_even_years(rent)) compared.months = *years * kMonthsOfYear;
-    if (o.yearly_share <= 0) continue;
-    const double price = o.price() + (rent.used - o.year()) / o.yearly_share;
-    if (price <= 0) continue;
-    compared.price = price;
-    const double nodes = price - (o.price() - o.purchase_prices.at("nodes"));
-    if (nodes > 0 && o.bought_nodes > 0) compared.node = nodes / o.bought_nodes;
+    compared.price = o.price_of_year(rent.used);
+    compared.node = o.node_price_of_year(rent.used);
   }
   return all;
 }

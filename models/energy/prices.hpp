@@ -96,6 +96,14 @@ struct Ownership {
   double year() const;
   /// Returns the cost of owning it for the years of depreciation, always in use.
   double total() const { return years * year(); }
+  /// Lists the parts of `total`: nodes, network and storage, which are depreciated, then interest, power, cooling, staff
+  /// and space.
+  std::vector<std::pair<std::string, double>> parts_of_total() const;
+  /// Returns the purchase price at which a year costs so much. No value: the use alone costs more.
+  std::optional<double> price_of_year(double money) const;
+  /// Returns the price of a bought node at that purchase price, if the other parts cost as much as now. No value: no node
+  /// is bought, or the other parts alone cost more.
+  std::optional<double> node_price_of_year(double money) const;
   /// Adds a rent of the bought nodes for a year, which the costs of the owned ones are added to.
   void add_rent(const std::string& terms, double unused, double used);
   /// Replaces the prices of switches and cables, and the costs of a year and of the training that follow from them. If

@@ -146,11 +146,12 @@ bool is_by_quantity(const Node& node) {
          });
 }
 
-/// Removes the prices that `changes` states by quantity or length, so that these replace them as a whole.
+/// Removes the prices that `changes` states by quantity or length, so that these replace them as a whole. The keys of
+/// changes to a list are indices.
 void remove_replaced_prices(Node& prices, const Node& changes) {
   std::erase_if(prices.fields, [&changes](const auto& field) {
     const Node* other = changes.find(field.first);
-    return other && is_by_quantity(*other);
+    return other && is_by_quantity(*other) && field.second.kind != Node::Kind::list;
   });
   for (auto& [key, price] : prices.fields)
     if (const Node* other = changes.find(key); other && price.kind == Node::Kind::map)

@@ -122,12 +122,16 @@ Node* find_item(Node& list, std::string_view word) {
   return is_index && i < list.items.size() ? &list.items[i] : nullptr;
 }
 
+[[noreturn]] void fail_without_item(const Place& place, std::string_view key, const Node& list) {
+  fail(place, fmt::format("\"{}\" is no item of a list of {} (counted from 0)", key, list.items.size()));
+}
+
 /// Returns the field `key` of `node`, which is added if it is absent. A scalar becomes a map with that scalar as
 /// `base`.
 Node& step_into(Node& node, std::string_view key, const Place& place) {
   if (node.kind == Node::Kind::list) {
     if (Node* item = find_item(node, key)) return *item;
-    fail(place, fmt::format("\"{}\" is no item of a list of {} (counted from 0)", key, node.items.size()));
+    fail_without_item(place, key, node);
   }
   if (node.kind == Node::Kind::scalar) {
     Node base = std::move(node);
@@ -148,12 +152,14 @@ bool same_place(const Place& a, const Place& b) {
 }
 
 /// Lays `over`, a map such as `{3: …}`, on a list: the keys are indices of items. No value: it is no such map, or
-/// `list` is no list.
+/// `list` is no list. Throws UserError for an index that the list does not have.
 std::optional<Node> merged_items(const Node& list, const Node& over) {
   if (list.kind != Node::Kind::list || over.fields.empty()) return std::nullopt;
   Node result = list;
   for (const auto& [key, value] : over.fields) {
     Node* item = find_item(result, key);
+    const bool is_index = std::ranges::all_of(key, [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (!item && is_index) fail_without_item(value.key_place, key, list);
     if (!item) return std::nullopt;
     *item = merge_nodes(*item, value);
   }

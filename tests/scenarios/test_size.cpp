@@ -434,9 +434,8 @@ TEST_CASE("if nothing meets all conditions, the one that is missed is named with
     return size_clusters(training, "small", short_deadline);
   }();
   REQUIRE(late_answer.nearest);
-  CHECK(late_answer.why_none ==
-        fmt::format("the deadline: the fastest of the simulated sizes, 1 x dgx-a100, takes {:.1f} days",
-                    late_answer.nearest->days()));
+  CHECK(late_answer.why_none == fmt::format("the deadline: the fastest of the simulated sizes, 1 x dgx-a100, takes {}",
+                                            days_words(late_answer.nearest->days())));
   options.budget = late_answer.nearest->money / 2;
   const SizeAnswer costly_answer = size_clusters(training, "small", options);
   CHECK(costly_answer.why_none.starts_with("the budget: "));

@@ -215,4 +215,24 @@ TEST_CASE("an interrupted size keeps the cluster of its first answer unless a be
     }
 }
 
+TEST_CASE("a plan for GPUs is no plan of TPUs, also if the scenario's faults stand before it", "[size]") {
+  SizeOptions options = tiny_options({"tpu-v5e-host"});
+  options.days = 30;
+  options.gpus = 16;
+  options.work = 1;
+  const Node document = parse_document(
+      "faults: {failures: {mtbf: {gpu: 79231 h}}, checkpoint: {every: 1 min, write: 1 s, load: 1 s}, restart: {restart: "
+      "1 min}}\n"
+      "cluster: {node: dgx-a100}\n"
+      "plan: {strategy: megatron, global_batch_size: 32, micro_batch_size: 1, seq_length: 512, precision: bf16, "
+      "tensor_parallel: 4, pipeline_parallel: 2, sequence_parallel: true, training: {tokens: 1e9}}\n"
+      "model: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n",
+      "tiny.yaml");
+  const SizeAnswer answer = size_clusters(document, "tiny", options);
+  REQUIRE(answer.rows.size() == 1);
+  INFO(answer.rows.front().error);
+  REQUIRE(answer.rows.front().good());
+  CHECK_THAT(answer.rows.front().plan, Catch::StartsWith("data 16, "));
+}
+
 }  // namespace scenarios_test_size_first

@@ -265,4 +265,22 @@ TEST_CASE("the verdict takes a job beside owned nodes by its price, and names wh
   CHECK(again.beside_nodes == 2);
 }
 
+TEST_CASE("with networks to compare, the answer says that no job beside owned nodes was searched", "[size][islands]") {
+  SizeOptions options;
+  options.days = 30;
+  options.purchase = true;
+  options.node_types = {"dgx-h100"};
+  options.gpus = 16;
+  options.work = 2e5;
+  options.networks = {"nonblocking"};
+  const auto left_out = [&](const std::string& owned) {
+    std::string all;
+    for (const std::string& text : size_clusters(island_training(owned), "islands", options).left_out) all += text;
+    return all;
+  };
+  CHECK_THAT(left_out(kOneOwned),
+             StartsWith("one job on 1 x dgx-a100, which are owned, and bought nodes of another type"));
+  CHECK(left_out("").empty());
+}
+
 }  // namespace scenarios_test_size_islands

@@ -181,4 +181,56 @@ TEST_CASE("networks are compared on every cluster that could cost least by its p
   }
 }
 
+TEST_CASE("a cluster that grows does so on each network, by the steps that run has there", "[size]") {
+  const auto options = [] {
+    SizeOptions all = options_of(64);
+    all.purchase = true;
+    all.networks = {"nonblocking", "4:1", "rail-only"};
+    return all;
+  }();
+  const std::string prices =
+      "prices: {currency: EUR, purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 16, cable: 1000, kwh: "
+      "0.1, delivery: {dgx-h100: [{nodes: 2, after: 0.01 d}, {after: 0.02 d}]}}}\n";
+  const SizeAnswer answer = size_clusters(question(prices), "small", options);
+  REQUIRE(answer.networks);
+  REQUIRE(answer.growth);
+  const SizeNetwork* choice = answer.networks->choice();
+  REQUIRE(choice);
+  CHECK(choice->network == answer.counted_network);
+  const SizeGrowth& growth = *answer.growth;
+  REQUIRE(growth.phases.size() == 2);
+  CHECK(growth.phases.back().begin_days == Approx(0.02));
+  double share = 0, energy = 0;
+  for (const SizePhase& phase : growth.phases) {
+    const Node scenario = parse_document(phase.scenario, "phase.yaml");
+    Node other = scenario;
+    set_field(other, "cluster.fabric", choice->fabric);
+    const Result r = trainyard::answer(read_scenario(scenario, "phase")).result;
+    CHECK(r.step_time.value == Approx(phase.step_time).epsilon(1e-9));
+    CHECK(trainyard::answer(read_scenario(other, "phase")).result.step_time.value == r.step_time.value);
+    share += phase.share;
+    energy += phase.share * r.training_energy();
+  }
+  CHECK(share == Approx(1));
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->energy == Approx(energy));
+  CHECK(answer.cheapest->end_days == Approx(growth.end_days));
+  CHECK(choice->days == Approx(growth.end_days));
+  // Each network of the table counts the growth.
+  for (const SizeNetwork& row : answer.networks->rows)
+    if (row.has_nodes_of(*answer.cheapest)) CHECK(row.days < answer.cheapest->days() * 1.5 + 0.02);
+}
+
+TEST_CASE("a kind that is another one's network for these nodes says so, and is no choice", "[size]") {
+  SizeOptions options = options_of(16);
+  options.purchase = true;
+  options.networks = {"nonblocking", "2:1"};
+  const SizeNetworks all = networks_of(
+      "prices: {currency: EUR, purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 64, cable: 1000}}\n",
+      options);
+  CHECK(row_of(all, "nonblocking").chosen);
+  CHECK(row_of(all, "2:1").error == "the same switches and cables as nonblocking");
+  CHECK_THAT(all.reason, !Catch::Contains("the next, 2:1"));
+}
+
 }  // namespace scenarios_test_size_spines

@@ -1,6 +1,7 @@
 // `compare` shows the figures that `run` shows.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "models/reading/shipped_files.hpp"
@@ -92,6 +93,69 @@ TEST_CASE("compare of priced trainings has money, days, goodput and risk", "[com
   CHECK_THAT(answer.out, Contains("goodput") && Contains("time of all steps") && Contains("least rent") &&
                              Contains("as long as the first"));
   CHECK_THAT(answer.out, !Contains("e+0"));
+}
+
+TEST_CASE("compare of two purchases has the parts of owning, and the prices at which both cost as much a token",
+          "[compare][costs]") {
+  const test::TopoFolder shell;
+  const auto scenario = [](const std::string& node, int nodes) {
+    return fmt::format(
+        "cluster: {{node: {}, nodes: {}, fabric: nonblocking}}\nmodel: gpt2\nsite: {{pue: 1.3}}\n"
+        "plan: {{strategy: megatron, global_batch_size: 64, micro_batch_size: 2, seq_length: 1024, training: {{tokens: "
+        "1e10}}}}\nsoftware: megatron-core\n",
+        node, nodes);
+  };
+  shell.write("a.yaml", scenario("dgx-a100", 2));
+  shell.write("h.yaml", scenario("dgx-h100", 1));
+  shell.write("p.yml",
+              "gpu_hour: {a100-sxm4-80gb: 1.5, h100-sxm5-80gb: 2.5}\nkwh: 0.02\npurchase: {node: {dgx-a100: 150000, "
+              "dgx-h100: 300000}, switch: 30000, cable: 1000, storage: 100000, years: 5, interest: 0.06, kwh: 0.1, "
+              "staff: 0.03, space: 0.02, kw_month: 150}\n");
+  const test::TopoAnswer compared = shell.trainyard("compare a.yaml h.yaml --prices p.yml --json c.json");
+  CHECK(compared.err.empty());
+  CHECK_THAT(compared.out, Contains("owning for all years of depreciation") && Contains("  network") &&
+                               Contains("  interest") && Contains("  cooling") && Contains("\nsum ") &&
+                               Contains("a and h cost as much a million tokens, if one price changes") &&
+                               Contains("price of a kWh, both owned"));
+  const json answer = json::parse(shell.text("c.json"));
+  for (const json& each : answer.at("scenarios")) {
+    const json& owned = each.at("money").at("ownership");
+    double sum = 0;
+    for (const auto& [part, money] : owned.at("total_parts").items()) sum += money.get<double>();
+    CHECK(sum == Approx(owned.at("total").get<double>()));
+    CHECK_THAT(compared.out, Contains(with_commas(owned.at("total").get<double>())));
+    const json run = json::parse(
+        shell.trainyard("run " + each.at("scenario").get<std::string>() + ".yaml --no-what-if --prices p.yml --json -")
+            .out);
+    CHECK(run.at("money") == each.at("money"));
+  }
+  // With the price of a break-even, both cost as much.
+  const std::string nodes[] = {"dgx-a100", "dgx-h100"}, gpus[] = {"a100-sxm4-80gb", "h100-sxm5-80gb"};
+  std::set<std::string> prices;
+  for (const json& point : answer.at("changes").at(0).at("break_evens")) {
+    const std::string price = point.at("price");
+    prices.insert(price);
+    REQUIRE(point.at("equal").is_number());
+    if (price == "purchase") continue;
+    const std::size_t payer = point.at("scenario").is_null() ? 0 : point.at("scenario").get<std::size_t>();
+    const std::string key = price == "node"       ? "purchase.node." + nodes[payer]
+                            : price == "gpu_hour" ? "gpu_hour." + gpus[payer]
+                                                  : "purchase.kwh";
+    const std::string set = fmt::format("prices.{}={:.15g}", key, point.at("equal").get<double>());
+    CAPTURE(set);
+    const json then =
+        json::parse(shell.trainyard("compare a.yaml h.yaml --prices p.yml --set " + set + " --json -").out)
+            .at("scenarios");
+    const auto cost = [&](int i) {
+      const json& money = then[i].at("money");
+      return (price == "gpu_hour" ? money : money.at("ownership")).at("per_million").get<double>();
+    };
+    CHECK(cost(0) == Approx(cost(1)));
+  }
+  CHECK(prices == std::set<std::string>{"node", "purchase", "kwh", "gpu_hour"});
+  // Without prices there are no such tables.
+  CHECK_THAT(shell.trainyard("compare a.yaml h.yaml").out,
+             !Contains("owning for all years") && !Contains("cost as much"));
 }
 
 }  // namespace tools_test_compare

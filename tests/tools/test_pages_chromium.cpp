@@ -229,6 +229,59 @@ TEST_CASE("the what-if page answers a change in Chromium, and shows the error of
   CHECK(attribute(phone.dom, "data-too-wide") == "0");
 }
 
+TEST_CASE("undo brings back the state before in Chromium, and a pinned answer stays beside the changed one",
+          "[.chromium]") {
+  const PageFolder folder;
+  const ServedProcess served(folder);
+  // The page asks a table of the server's answers in place of the server, so that a script may work its controls.
+  json answers;
+  for (const char* set : {"[]", R"([["plan.micro_batch_size","2"]])"}) answers[set] = served.ask(set);
+  std::string html = served.page();
+  html.erase(0, html.find("<!"));
+  const std::string before =
+      "<script>const answers = " + trainyard::json_text(answers) +
+      ";\nwindow.fetch = async (url, o) => { const q = JSON.parse(o.body); return {ok: true, text: async () => "
+      "JSON.stringify(q.want === 'answer' ? answers[JSON.stringify(q.set)] : {})}; };</script>\n";
+  const std::string after = R"(<script>(async () => {
+  const until = async holds => { while (!holds()) await new Promise(r => setTimeout(r, 10)); };
+  const says = words => until(() => document.getElementById('message').textContent.includes(words));
+  const named = words => [...document.querySelectorAll('button')].find(b => b.textContent === words);
+  const size = () => document.getElementById('of-plan.micro_batch_size');
+  const shown = () => document.querySelector('[data-path="step_time_s"]').dataset.value;
+  const log = [], note = words => log.push(words);
+  await says('A step takes');
+  note('undo first ' + !named('undo').disabled);
+  named('pin this answer').click();
+  size().value = '2';
+  size().dispatchEvent(new Event('change'));
+  await says('to the answer before');
+  note('step ' + shown());
+  note('undo then ' + !named('undo').disabled);
+  note('pinned ' + [...document.querySelector('#pinned tbody tr').children].map(e => e.innerText).join(' | '));
+  named('undo').click();
+  await until(() => named('undo').disabled && size() && size().value === '1');
+  await says('to the answer before');
+  note('step ' + shown());
+  named('remove').click();
+  note('removed ' + document.getElementById('pinned').hidden);
+  document.documentElement.dataset.log = log.join('; ');
+})();</script>)";
+  html.insert(html.find("<head>") + 6, before);
+  html.insert(html.rfind("</body>"), after);
+  folder.write("worked.html", html);
+  const PageDump worked = render(folder, "worked.html", "--virtual-time-budget=60000");
+  CHECK_THAT(worked.console, !Contains("CONSOLE"));
+  const std::string log = attribute(worked.dom, "data-log");
+  const auto step_of = [&answers](const char* set) {
+    return trainyard::json_text(answers[set].at("answer").at("step_time_s"));
+  };
+  const std::string first = step_of("[]"), changed = step_of(R"([["plan.micro_batch_size","2"]])");
+  REQUIRE(first != changed);
+  CHECK_THAT(log, Contains("undo first false") &&
+                      Contains("step " + changed + "; undo then true; pinned step time | ") &&
+                      Contains("step " + first + "; removed true"));
+}
+
 TEST_CASE("a task on the what-if page shows its criteria and controls, and once solved its explanation",
           "[.chromium]") {
   const PageFolder folder;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
@@ -134,6 +135,71 @@ TEST_CASE("run and compare say when a training on bought nodes ends, with their 
   CHECK_THAT(compared.out, Contains("delivery of all nodes") && Contains("after " + long_days(12 + days)));
 }
 
+TEST_CASE("--set changes an item of a list of prices by its index, as it does in other sections", "[costs]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  const auto prices = [](double idle, int days) {
+    return fmt::format(
+        "gpu_hour: {{a100-sxm4-80gb: 2}}\nreserved: [{{months: 1, gpu_hour: {{a100-sxm4-80gb: 1.5}}, idle: {}}}, "
+        "{{months: 12, gpu_hour: {{a100-sxm4-80gb: 1}}}}]\npurchase: {{node: {{dgx-a100: 100000}}, delivery: "
+        "{{dgx-a100: [{{nodes: 1, after: {} d}}, {{after: 90 d}}]}}}}\n",
+        idle, days);
+  };
+  shell.write("p.yml", prices(1, 12));
+  shell.write("q.yml", prices(0.25, 20));
+  const std::string run = "run s.yaml --no-what-if --set plan.data_parallel.size=8 --json - --prices ";
+  const json written = json::parse(shell.trainyard(run + "q.yml").out).at("money");
+  const std::string sets = " --set prices.reserved.0.idle=0.25 --set 'prices.purchase.delivery.dgx-a100.0.after=20 d'";
+  CHECK(json::parse(shell.trainyard(run + "p.yml" + sets).out).at("money") == written);
+  CHECK(json::parse(shell.trainyard(run + "p.yml").out).at("money") != written);
+  shell.check_refused(run + "p.yml --set prices.reserved.2.idle=0.5",
+                      "--set prices.reserved.2.idle: \"2\" is no item of a list of 2 (counted from 0)");
+  CHECK_THAT(shell.trainyard(run + "p.yml --set prices.reserved.0.idel=0.5").err, Contains("did you mean \"idle\"?"));
+}
+
+TEST_CASE("a scenario that size writes into another folder finds the prices, and one year has no plural",
+          "[costs][size]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("p.yml", "purchase: {node: {dgx-a100: 100000}, years: 1}\n");
+  std::filesystem::create_directory(shell.path() / "other");
+  const test::TopoAnswer sized = shell.trainyard(
+      "size s.yaml --days 900 --gpus 8 --nodes-of dgx-a100 --work 100K --purchase --by total-cost --prices p.yml "
+      "--write "
+      "other/w.yaml --json a.json");
+  CHECK(sized.err.empty());
+  CHECK_THAT(sized.out, Contains("to own for 1 year") && Contains("\n1 year ") && !Contains("1 years"));
+  const test::TopoAnswer run = shell.trainyard("run other/w.yaml --no-what-if --json r.json");
+  CHECK(run.err.empty());
+  CHECK_THAT(run.out, Contains("1 year 100,000"));
+  CHECK(json::parse(shell.text("r.json")).at("money").at("ownership") ==
+        json::parse(shell.text("a.json")).at("cheapest").at("ownership"));
+}
+
+TEST_CASE("the deadline that would do is met, and a price by the GPU is one of a GPU", "[size][costs]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("p.yml", "gpu_hour: {a100-sxm4-80gb: 2}\npurchase: {gpu: {a100-sxm4-80gb: 20000}}\n");
+  shell.write("n.yml", "gpu_hour: {a100-sxm4-80gb: 2}\npurchase: {node: {dgx-a100: 160000}}\n");
+  const auto size = [&shell](const std::string& days, const std::string& prices) {
+    return shell.trainyard("size s.yaml --tokens 1B --gpus 8 --nodes-of dgx-a100 --work 100K --prices " + prices +
+                           " --json a.json --days " + days);
+  };
+  CHECK(size("1e-4", "p.yml").exit == 1);
+  const json late = json::parse(shell.text("a.json")).at("verdict");
+  const std::string changes = late.at("changes"), mark = "a deadline of ";
+  const std::size_t begin = changes.find(mark);
+  REQUIRE(begin != std::string::npos);
+  const double days = std::stod(changes.substr(begin + mark.size()));
+  REQUIRE(days < 0.1);
+  const test::TopoAnswer met = size(fmt::format("{}", days), "p.yml");
+  CHECK(met.exit == 0);
+  CHECK(size(fmt::format("{}", days * 0.98), "p.yml").exit == 1);
+  CHECK_THAT(late.at("reason").get<std::string>(), !Contains("takes 0.0 days"));
+  CHECK_THAT(met.out, Contains(" a GPU; 20,000"));
+  CHECK_THAT(size(fmt::format("{}", days), "n.yml").out, Contains(" a node; 160,000"));
+}
+
 TEST_CASE("limits of size that no question may have are refused with what is legal", "[size]") {
   const test::TopoFolder shell;
   const auto error_of = [&shell](const std::string& flag) {
@@ -144,6 +210,7 @@ TEST_CASE("limits of size that no question may have are refused with what is leg
                Contains(share) && Contains("expected, such as 90% or 0.9") && !Contains("such as 10%"));
   for (const char* money : {"0", "x"})
     CHECK_THAT(error_of(fmt::format("--budget {}", money)), Contains("such as 500k or 20M"));
+  CHECK_THAT(error_of("--budget 1e16"), Contains("--budget 1e16: at most 1e15 expected"));
   for (const char* money : {"500k", "20M", "2e6"})
     CHECK_THAT(error_of(fmt::format("--budget {}", money)), Contains("--budget needs prices"));
 }

@@ -228,6 +228,21 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK(answer.at("rows").size() == 1);
     CHECK(answer.contains("nearest"));
   }
+  SECTION("size, in the comparison of networks") {
+    const std::vector<std::string> networks{"size",      "small.yaml",  "--days", "9",     "--gpus",     "16",
+                                            "--network", "nonblocking", "--work", "300K",  "--nodes-of", "dgx-a100",
+                                            "--csv",     "n.csv",       "--json", "a.json"};
+    const EndedVerb ended = end_at(folder, networks, "networks: ");
+    check(ended);
+    CHECK_THAT(ended.out,
+               Contains("unfinished interrupted during the comparison of networks") && Contains("verdict    So far: "));
+    CHECK_THAT(ended.err,
+               Contains("--csv: not written: the search was interrupted before it had compared the networks"));
+    CHECK(folder.files().count("n.csv") == 0);
+    const nlohmann::json answer = nlohmann::json::parse(folder.text("a.json"));
+    CHECK_FALSE(answer.contains("networks"));
+    CHECK_THAT(answer.at("verdict").at("decision").get<std::string>(), Catch::Matchers::StartsWith("So far: "));
+  }
   SECTION("size, while node types are bounded") {
     const std::vector<std::string> catalog{"size", "small.yaml", "--days", "0.004", "--progress"};
     const EndedVerb ended = end_at(folder, catalog, "2 of ");

@@ -179,6 +179,73 @@ std::string reasons(const Comparison& comparison) {
   return text;
 }
 
+/// Writes a price: four digits of a small one, "0.1173".
+std::string price_text(double price) { return price >= 1000 ? with_commas(price) : fmt::format("{:.4g}", price); }
+
+/// Shows the parts of owning each cluster for the years of depreciation beside each other. "": none is bought.
+std::string owning_table(const Comparison& comparison) {
+  TextTable table{"owning for all years of depreciation"};
+  std::vector<std::vector<double>> columns;
+  std::vector<std::string> names, notes, currencies{""}, years{"years"};
+  for (const Result& r : comparison.results) {
+    if (!r.money || !r.money->ownership) continue;
+    const Ownership& o = *r.money->ownership;
+    table.add_column(r.scenario);
+    currencies.push_back(r.money->currency);
+    years.push_back(fmt::format("{:.3g}", o.years));
+    std::vector<double> parts;
+    names.clear();
+    for (const auto& [name, money] : o.parts_of_total()) {
+      names.push_back(name);
+      parts.push_back(money);
+    }
+    columns.push_back(rounded_parts(parts, 1));
+    for (const std::string& part : o.left_out()) notes.push_back(r.scenario + ": " + part);
+  }
+  if (columns.empty()) return "";
+  const auto cell = [](double money) { return money == 0 ? std::string("-") : with_commas(money); };
+  table.rows = {currencies, years};
+  std::vector<std::string> sums{"sum"};
+  for (std::size_t part = 0; part < names.size(); ++part) {
+    std::vector<std::string> row{"  " + names[part]};
+    bool is_given = false;
+    for (const std::vector<double>& column : columns) {
+      row.push_back(cell(column[part]));
+      is_given = is_given || column[part] != 0;
+    }
+    if (is_given) table.rows.push_back(row);
+  }
+  for (const std::vector<double>& column : columns) {
+    double sum = 0;
+    for (const double part : column) sum += part;
+    sums.push_back(cell(sum));
+  }
+  table.rows.push_back(sums);
+  return "\n" + table.text() + (notes.empty() ? "" : wrapped("not counted: ", notes, ";"));
+}
+
+/// Shows the prices at which two scenarios cost as much a token or a sample.
+std::string break_even_table(const Comparison& comparison, std::size_t other) {
+  const std::vector<Comparison::BreakEven>& points = comparison.break_evens[other];
+  if (points.empty()) return "";
+  const Money& money = *comparison.results[other].money;
+  const auto words = [](const std::string& price) {
+    return price == "node"       ? "price of a node"
+           : price == "purchase" ? "price of the whole purchase"
+           : price == "gpu_hour" ? "rent of a GPU hour"
+                                 : "price of a kWh, both owned";
+  };
+  TextTable table{"price", "of", ">now, " + money.currency, ">then, " + money.currency};
+  for (const Comparison::BreakEven& point : points)
+    table.rows.push_back({words(point.price), point.scenario ? comparison.results[*point.scenario].scenario : "both",
+                          price_text(point.value), point.equal ? price_text(*point.equal) : "at no price"});
+  return "\n" +
+         broken_lines(fmt::format("{} and {} cost as much a million {}, if one price changes:\n",
+                                  comparison.results.front().scenario, comparison.results[other].scenario,
+                                  money.of_tokens ? "tokens" : "samples")) +
+         table.text("  ");
+}
+
 }  // namespace
 
 std::string comparison_screen(const Comparison& comparison) {
@@ -192,7 +259,9 @@ std::string comparison_screen(const Comparison& comparison) {
     for (const std::string& value : difference.values) row.push_back(value.empty() ? "-" : value);
     figures.add_row(std::move(row));
   }
-  return figures.text() + "\n" + reasons(comparison);
+  std::string text = figures.text() + "\n" + reasons(comparison) + owning_table(comparison);
+  for (std::size_t i = 1; i < comparison.results.size(); ++i) text += break_even_table(comparison, i);
+  return text;
 }
 
 }  // namespace trainyard

@@ -100,6 +100,8 @@ std::string report_label(const char* name) { return fmt::format("{:<11}", name);
 
 std::string amount(double v) { return v >= 1000 ? with_commas(v) : fmt::format("{:.3g}", v); }
 
+std::string years_words(double years) { return fmt::format("{:.3g} year{}", years, years == 1 ? "" : "s"); }
+
 std::string joules(double j) {
   const double unit = j >= 1e9 ? 1e9 : j >= 1e6 ? 1e6 : j >= 1e3 ? 1e3 : 1;
   return fmt::format("{} {}J", three_digits(j / unit), unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
@@ -133,7 +135,7 @@ std::string ownership_lines(const Result& r) {
                   sum_in_parts(o.purchase_prices, m.currency), report_label(""), sum_in_parts(o.yearly, m.currency),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
   if (o.training > 0) text += fmt::format(" · {} {}", is_loop ? "all steps" : "training", amount(o.training));
-  if (o.total() > 0) text += fmt::format(" · {:.3g} years {} {}", o.years, amount(o.total()), m.currency);
+  if (o.total() > 0) text += fmt::format(" · {} {} {}", years_words(o.years), amount(o.total()), m.currency);
   text += rent_or_buy(o) + "\n" + break_even_lines(o);
   text.pop_back();
   if (o.delivery > 0)

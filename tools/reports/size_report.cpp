@@ -115,8 +115,8 @@ std::string ownership_lines(const SizeAnswer& a) {
   for (const auto& [part, money] : o.yearly) total[part] = o.years * money;
   return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
                       report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" +
-                      report_label(fmt::format("{:.3g} years", o.years).c_str()) + sum_in_parts(total, a.currency) +
-                      "\n" + report_label("training") +
+                      report_label(years_words(o.years).c_str()) + sum_in_parts(total, a.currency) + "\n" +
+                      report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
                                   size_money(o.training), o.per_million, a.currency, rent_or_buy(o))) +
          break_even_lines(o);
@@ -147,11 +147,13 @@ std::string threshold_table(const SizeAnswer& a) {
                      : "");
 }
 
-/// The unit of a price whose owner the row names: "a GPU-hour".
-std::string price_unit(const std::string& quantity) {
+/// The unit of the price of a choice, whose owner the row names: "a GPU-hour". A purchase is priced by its node or its GPU.
+std::string price_unit(const SizeChoice& choice) {
+  const std::string& quantity = choice.quantity;
   if (quantity.starts_with("gpu_hour of ")) return "a GPU-hour";
   if (quantity.starts_with("node_hour of ")) return "a node-hour";
-  return quantity.starts_with("purchase of ") ? "a node" : quantity_words(quantity);
+  if (!quantity.starts_with("purchase of ")) return quantity_words(quantity);
+  return same_name(quantity, "purchase of " + choice.node) ? "a node" : "a GPU";
 }
 
 /// Writes an interval of days with one unit for both of its ends, that of the lower one: "2.20 to 2.64 h", "82.6 to 97.1".
@@ -176,7 +178,7 @@ std::string choice_table(const SizeAnswer& a) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
       last += fmt::format("{}{}{} {}; {}", last.empty() ? "" : "; ", c.decision ? "up to " : "",
-                          full_number(*c.break_even), price_unit(c.quantity), full_number(c.price));
+                          full_number(*c.break_even), price_unit(c), full_number(c.price));
     if (c.used_money > 0)
       last += fmt::format("{}{} for the hours used", last.empty() ? "" : "; ", size_money(c.used_money));
     if (!is_safe_risk(c.risk)) last += fmt::format("{}at risk, {}", last.empty() ? "" : "; ", probability_text(c.risk));
@@ -234,7 +236,7 @@ std::string token_table(const SizeAnswer& a) {
   if (has_money && owned != a.rows.end()) {
     table.add_column("owned, always in use");
     table.add_column("to buy");
-    table.add_column(fmt::format("to own for {:.3g} years", owned->ownership->years));
+    table.add_column("to own for " + years_words(owned->ownership->years));
   }
   for (const SizeRow& r : a.rows) {
     if (!r.good()) continue;

@@ -120,8 +120,8 @@ std::string fleet_lines(const FleetAnswer& a) {
   for (std::size_t i = 0; i < a.costs.size(); ++i)
     text += fmt::format("{}{} {} {} ({:.4g} for each node-hour{})\n", report_label(i == 0 ? "cost" : ""),
                         with_commas(a.costs[i].money), a.currency, a.costs[i].terms, a.costs[i].node_hour,
-                        a.costs[i].years > 0 ? fmt::format("; {} to own for {:.3g} years",
-                                                           with_commas(a.costs[i].total), a.costs[i].years)
+                        a.costs[i].years > 0 ? fmt::format("; {} to own for {}", with_commas(a.costs[i].total),
+                                                           years_words(a.costs[i].years))
                                              : "");
   if (a.ownership)
     text += broken_lines(report_label("purchase") + sum_in_parts(a.ownership->purchase_prices, a.currency) + "\n" +

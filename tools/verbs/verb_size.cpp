@@ -206,7 +206,10 @@ struct SizeFlags {
     if (!svg.empty() && prices.empty() && !document().find("prices")) throw UserError("--svg: only with --prices");
     SizeOptions options;
     options.days = parse_amount("--days", days);
+    constexpr double most_money = 1e15;  // a larger budget is surely a mistake
     options.budget = parse_amount("--budget", budget);
+    if (options.budget > most_money)
+      throw UserError(fmt::format("--budget {}: at most 1e15 expected, such as 500k or 20M", budget));
     options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
     options.gpus = gpus;
     options.purchase = purchase;
@@ -404,11 +407,13 @@ int size_verb(const std::vector<std::string>& words) {
     complain("--csv: not written: the search was interrupted before it had compared the networks");
   if (!flags.write_beside.empty()) write_shared_job(flags.write_beside, flags.name(), answer);
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
+  const std::string& decision = answer.verdict->decision;
   if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));
   if (!flags.write.empty())
-    write_atomically(flags.write, fmt::format("# {}: the cluster of the verdict of `trainyard size`. {}\n",
-                                              flags.name(), answer.verdict->decision) +
-                                      yaml_text(answer.cheapest->document));
+    write_scenario(flags.write,
+                   fmt::format("{}: the cluster of the verdict of `trainyard size`. {}", flags.name(),
+                               decision.substr(0, decision.find_last_not_of('.') + 1)),
+                   answer.cheapest->document);
   return answer.unfinished.empty() ? kGood : shares.interrupted_search();
 }
 

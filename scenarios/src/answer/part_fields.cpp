@@ -45,6 +45,13 @@ JsonFields<Ownership> ownership_fields() {
           "total", "money", [](const O& o) { return o.total(); },
           "cost of owning it for the years of depreciation, always in use")
       .value(
+          "total_parts", "money",
+          [](const O& o) {
+            const auto parts = o.parts_of_total();
+            return std::map<std::string, double>(parts.begin(), parts.end());
+          },
+          "parts of that cost: nodes, network and storage, then interest, power, cooling, staff and space")
+      .value(
           "per_million", "money", &O::per_million,
           "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use; with "
           "failures, of a million that are completed; of a fleet, for the horizon and the tokens of the shown run")

@@ -13,7 +13,6 @@
 #include "scenarios/src/sizing/size_ways.hpp"
 
 namespace trainyard {
-namespace {
 
 SizePhase phase_of(const SizeRow& row, double begin) {
   SizePhase phase;
@@ -27,6 +26,8 @@ SizePhase phase_of(const SizeRow& row, double begin) {
   phase.scenario = yaml_text(row.document);
   return phase;
 }
+
+namespace {
 
 /// Sets the ends of the phases and their parts of the training. Phases behind the end of the training are dropped.
 void divide(SizeGrowth& growth) {
@@ -93,7 +94,7 @@ int DeliveryPhases::most_with_plan(const SizeCase& size_case, int delivered, int
 
 std::vector<Purchase::Batch> DeliveryPhases::batches(const SizeCase& size_case, int nodes) const {
   const SizeOptions& options = question_.options();
-  if (!options.purchase || !options.networks.empty() || size_case.beside) return {};
+  if (!options.purchase || size_case.beside) return {};
   return question_.prices().purchase.arrivals(size_case.node.name, size_case.node.gpu.name, nodes);
 }
 
@@ -147,6 +148,27 @@ int DeliveryPhases::first_guess(const SizeCase& size_case) {
   int nodes = std::max(1, question_.options().unit);
   while (node_days(nodes) < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
   return nodes;
+}
+
+std::vector<SizePhase> phases_on_network(const SizeQuestion& question, const SizeNetwork& network,
+                                         const std::vector<SizePhase>& phases) {
+  std::vector<SizePhase> all;
+  for (const SizePhase& phase : phases) {
+    SizeRow row;
+    row.nodes = phase.nodes;
+    row.plan = phase.plan;
+    try {
+      Node document = parse_document(phase.scenario, "phase");
+      if (phase.nodes > 1) set_field(document, "cluster.fabric", network.fabric);
+      question.take_answer(std::move(document), row);
+    } catch (const UserError&) {
+      continue;
+    }
+    if (row.ownership && network.price_of_switches && network.price_of_cables)
+      row.ownership->set_network(question.prices().purchase, *network.price_of_switches, *network.price_of_cables);
+    all.push_back(phase_of(row, phase.begin_days));
+  }
+  return all;
 }
 
 void take_phases(SizeRow& row, std::vector<SizePhase> phases) {

@@ -12,8 +12,7 @@ constexpr int kMostSizedNodes = 4096;
 
 /// Finds the phases of a training on bought nodes that are delivered in batches. It begins on the first batch and goes on
 /// with more nodes at each further one. Each phase has the best plan on the largest number of delivered nodes that has one.
-/// Restarts between phases are not counted. There are no phases with networks to compare, and beside owned nodes of another
-/// type.
+/// Restarts between phases are not counted. There are no phases beside owned nodes of another type.
 class DeliveryPhases {
  public:
   /// The question must outlive this object. `searches` returns rows without phases.
@@ -41,6 +40,11 @@ class DeliveryPhases {
   const SizeRow& row(const SizeCase&, int nodes);
 };
 
+/// Returns the phase that begins on a day and trains on the nodes of a row. `share` and `end_days` are not set.
+SizePhase phase_of(const SizeRow&, double begin);
+/// Simulates phases on a network, all of which is there from the first delivery on. A phase whose nodes the network does not
+/// join is left out.
+std::vector<SizePhase> phases_on_network(const SizeQuestion&, const SizeNetwork&, const std::vector<SizePhase>&);
 /// Takes the phases before all nodes of a row are delivered: its energy, and the cost of owning it for the training, are
 /// those of the nodes that train in each phase.
 void take_phases(SizeRow&, std::vector<SizePhase>);

@@ -403,7 +403,12 @@ void search_islands(SizeAnswer& answer, SizeQuestion& question, const std::vecto
   const SizeOptions& options = question.options();
   const bool has_models = options.models.size() > 1;
   if (!options.purchase || !options.shard.is_whole() || has_models || cases.empty()) return;
-  if (options.networks.empty()) IslandSearch(answer, question, cases, searches).run();
+  if (options.networks.empty()) return IslandSearch(answer, question, cases, searches).run();
+  for (const auto& [name, count] : question.prices().purchase.owned_nodes)
+    if (count > 0 && std::ranges::any_of(cases, [&name](const SizeCase& other) { return other.node.name != name; }))
+      answer.left_out.push_back(fmt::format(
+          "one job on {} x {}, which are owned, and bought nodes of another type (--network joins equal nodes)", count,
+          name));
 }
 
 std::string island_reason(const SizeAnswer& answer, const SizeIslands& islands) {

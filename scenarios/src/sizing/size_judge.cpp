@@ -45,13 +45,12 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
   }
   const SizeWay* payment = least_way(ways, is_any_way, end_of_way);
   if (!payment) return "";
-  std::string text =
-      fmt::format("the deadline: the fastest of the simulated sizes, {}, {} {:.1f} days", nodes_in_words(*payment->row),
-                  payment->grows ? "grows and ends after" : "takes", payment->grows ? payment->end() : payment->days);
+  std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {}, {} {}",
+                                 nodes_in_words(*payment->row), payment->grows ? "grows and ends after" : "takes",
+                                 days_words(payment->grows ? payment->end() : payment->days));
   if (payment->wait > 0)
-    text +=
-        fmt::format("{} {:.1f} days", payment->grows ? ", with the last nodes delivered after" : " after a delivery of",
-                    payment->wait);
+    text += fmt::format("{} {}", payment->grows ? ", with the last nodes delivered after" : " after a delivery of",
+                        days_words(payment->wait));
   if (answer.confidence > 0)
     if (const std::optional<double> on_time = payment->on_time(answer))
       text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time, answer.confidence),

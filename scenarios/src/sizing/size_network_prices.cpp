@@ -11,6 +11,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -227,4 +228,24 @@ std::string size_networks_csv(const SizeNetworks& networks) {
   for (const SizeNetwork& row : networks.rows) text += csv_line(fields.json(row), keys);
   return text;
 }
+void drop_beaten_networks(std::vector<SizeNetwork>& networks, const std::vector<std::string>& requested) {
+  const std::vector<SizeNetwork> all = networks;
+  const auto beats = [](const SizeNetwork& a, const SizeNetwork& b) {
+    return a.good() && a.cost && b.cost && a.has_nodes_of(b) && *a.cost <= *b.cost && a.step_time <= b.step_time &&
+           (*a.cost < *b.cost || a.step_time < b.step_time);
+  };
+  std::erase_if(networks, [&](const SizeNetwork& row) {
+    const bool is_tried = !row.chosen && std::ranges::count(requested, row.network) == 0;
+    return is_tried && std::ranges::any_of(all, [&](const SizeNetwork& other) { return beats(other, row); });
+  });
+}
+
+void sort_networks(std::vector<SizeNetwork>& networks, const std::vector<SizeRow>& clusters) {
+  const auto place = [&clusters](const SizeNetwork& row) {
+    return std::ranges::find_if(clusters, [&row](const SizeRow& each) { return row.has_nodes_of(each); }) -
+           clusters.begin();
+  };
+  sort_stably(networks, [&place](const SizeNetwork& a, const SizeNetwork& b) { return place(a) < place(b); });
+}
+
 }  // namespace trainyard

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "models/hardware/node_parts.hpp"
+#include "models/reading/document_text.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "topologies/analysis/cable_plan.hpp"
@@ -43,7 +45,7 @@ class NetworkComparison {
     }
     if (question_.options().tries_spines) try_spines(clusters);
     search_plans();
-    drop_beaten();
+    drop_beaten_networks(networks_.rows, question_.options().networks);
     // Another cluster may be the cheapest if all count the same network. Then its networks are compared, too.
     while (const SizeNetwork* counted = counted_network()) {
       count(counted->network);
@@ -52,7 +54,7 @@ class NetworkComparison {
       for (const std::string& kind : question_.options().networks) add_row(*missing, kind);
       choose();
     }
-    sort_rows(clusters);
+    sort_networks(networks_.rows, clusters);
     if (clusters.empty())
       networks_.reason = "no cluster of several nodes that switches join was found";
     else
@@ -119,6 +121,9 @@ class NetworkComparison {
     SizeNetwork row = joined(cluster, kind).network;
     const SizeNetwork& full = joined(cluster, kFullNetwork).network;
     if (row.good() && full.good()) row.loss = row.step_time / full.step_time - 1;
+    for (const SizeNetwork& other : networks_.rows)
+      if (other.good() && row.good() && other.has_nodes_of(row) && other.fabric == row.fabric)
+        row.error = fmt::format("the same switches and cables as {}", other.network);
     return networks_.rows.emplace_back(std::move(row));
   }
 
@@ -188,21 +193,8 @@ class NetworkComparison {
       return row.network == kind || (row.cost && cost && *row.cost <= *cost && row.loss && *row.loss <= 0);
     });
     if (!cost || is_useless) return;
-    add_row(cluster, kind);
+    if (!add_row(cluster, kind).good()) networks_.rows.pop_back();
     choose();
-  }
-
-  /// Removes tried numbers of spines that another network of the cluster beats in cost and time.
-  void drop_beaten() {
-    const std::vector<SizeNetwork> all = networks_.rows;
-    const auto beats = [](const SizeNetwork& a, const SizeNetwork& b) {
-      return a.good() && a.cost && b.cost && a.has_nodes_of(b) && *a.cost <= *b.cost && a.step_time <= b.step_time &&
-             (*a.cost < *b.cost || a.step_time < b.step_time);
-    };
-    std::erase_if(networks_.rows, [&](const SizeNetwork& row) {
-      const bool is_tried = !row.chosen && std::ranges::count(question_.options().networks, row.network) == 0;
-      return is_tried && std::ranges::any_of(all, [&](const SizeNetwork& other) { return beats(other, row); });
-    });
   }
 
   /// Returns the row of a network's cluster with the network of the question.
@@ -229,22 +221,12 @@ class NetworkComparison {
       std::optional<SizeRow> found = search_(cluster.row, cluster.network.fabric);
       if (!found || !found->good() || found->step_time >= cluster.row.step_time) continue;
       const double full = next->step_time / (1 + *next->loss);
-      cluster = with_plan(*found, cluster.network.network);
+      cluster = with_plan(*found, cluster.network.network, cluster.row.phases);
       cluster.network.has_own_plan = found->plan != next->plan;
       *next = cluster.network;
       next->loss = next->step_time / full - 1;
       choose();
     }
-  }
-
-  /// Sorts the rows by the order of their clusters; networks of one cluster stay in the order in which they were tried.
-  void sort_rows(const std::vector<SizeRow>& clusters) {
-    const auto place = [&clusters](const SizeNetwork& row) {
-      return std::ranges::find_if(clusters, [&row](const SizeRow& each) { return row.has_nodes_of(each); }) -
-             clusters.begin();
-    };
-    std::stable_sort(networks_.rows.begin(), networks_.rows.end(),
-                     [&place](const SizeNetwork& a, const SizeNetwork& b) { return place(a) < place(b); });
   }
 
   /// Simulates the plan of a cluster on one network, or finds what was simulated before.
@@ -274,18 +256,21 @@ class NetworkComparison {
       return joined;
     }
     take_design(design, type, joined);
+    take_phases(joined.row, phases_on_network(question_, network, cluster.phases));
     judge(joined);
     return joined;
   }
 
-  /// Returns a cluster whose plan was searched on a network, with the costs of this network.
-  JoinedCluster with_plan(const SizeRow& row, const std::string& kind) const {
+  /// Returns a cluster whose plan was searched on a network, with the costs of this network. Its phases have the plans that
+  /// they had before.
+  JoinedCluster with_plan(const SizeRow& row, const std::string& kind, const std::vector<SizePhase>& phases) const {
     JoinedCluster joined{{{row.model, row.node, row.nodes, kind}, row.gpus}, row};
     const NodeType type = type_of(row);
     const NetworkDesign design =
         design_network(read_network_kind(kind, "--network"), {row.nodes, type.hcas, type_.ports});
     joined.network.fabric = design.fabric(type_.keys);
     take_design(design, type, joined);
+    take_phases(joined.row, phases);
     judge(joined);
     return joined;
   }

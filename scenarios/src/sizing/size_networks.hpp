@@ -69,6 +69,12 @@ void compare_networks(SizeAnswer&, const SizeQuestion&, const NetworkSearch&);
 
 JsonFields<SizeNetworks> size_networks_fields();
 
+/// Removes the networks that are not among the requested kinds and that another one of the same cluster beats in cost and
+/// time. The choice stays.
+void drop_beaten_networks(std::vector<SizeNetwork>&, const std::vector<std::string>& requested);
+/// Sorts networks by the order of their clusters; those of one cluster stay in the order in which they were tried.
+void sort_networks(std::vector<SizeNetwork>&, const std::vector<SizeRow>& clusters);
+
 /// States the choice with its figures beside the nonblocking network of its cluster (null: there is none) or the next
 /// choice, and whether nodes and plan would be others if all networks were nonblocking; or why there is no choice.
 std::string network_reason(const SizeAnswer&, const SizeNetworks&, const SizeNetwork* full);

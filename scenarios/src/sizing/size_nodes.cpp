@@ -7,6 +7,7 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
+#include "models/reading/document_text.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
@@ -257,7 +258,6 @@ Node two_types(const NodeType& node, int nodes, const OwnedNodes& beside) {
 Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched,
                     const OwnedNodes* beside) {
   Node document = original;
-  Node& plan = *document.find("plan");
   if (!model.empty()) set_field(document, "model", size_scalar(model));
   Node cluster = Node::empty_map(document.place);
   const Node* own_cluster = document.find("cluster");
@@ -270,6 +270,7 @@ Node sized_scenario(const Node& original, const std::string& model, const NodeTy
   set_field(document, "cluster", std::move(cluster));
   if (is_tpu(node)) put_on_tpus(document);
   std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
+  Node& plan = *document.find("plan");
   if (searched) std::erase_if(plan.fields, [](const auto& field) { return field.first == "training"; });
   const Node* pipeline = plan.find("pipeline");
   if (searched && beside && (!pipeline || (!pipeline->find("layers") && !pipeline->find("stages"))))
@@ -318,8 +319,11 @@ void put_on_tpus(Node& document) {
   std::erase_if(plan.fields, [](const auto& field) { return field.first == "strategy"; });
   const Node* software = document.find("software");
   const Node* base = software && software->kind == Node::Kind::map ? software->find("base") : software;
-  if (!base || base->scalar != "jax") set_field(document, "software", text("jax"));
-  if (!plan.find("collectives")) set_field(document, "plan.collectives", text("flows"));
+  const bool is_for_gpus = !base || base->scalar != "jax";
+  if (is_for_gpus) plan = without_choices(plan);
+  if (!plan.find("micro_batch_size")) set_field(plan, "micro_batch_size", text("1"));
+  if (!plan.find("collectives")) set_field(plan, "collectives", text("flows"));
+  if (is_for_gpus) set_field(document, "software", text("jax"));
 }
 
 void set_checkpoint_times(Node& faults, const Scenario& step) {

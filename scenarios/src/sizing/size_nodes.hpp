@@ -132,7 +132,8 @@ struct RowRequest {
 
 inline bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
 
-/// Moves a scenario to TPUs. It removes the strategy, and puts JAX in the place of a stack for GPUs. The catalog has no
+/// Moves a scenario to TPUs. It removes the strategy, and puts JAX in the place of a stack for GPUs. A plan for GPUs loses
+/// its splits: pods are trained without pipelines, and the simulation of such a plan takes long. The catalog has no
 /// library model for chips in a torus: collectives are simulated as flows. These agree with single messages within
 /// 0.1 %, and their simulation takes a third of the time.
 void put_on_tpus(Node& document);

@@ -40,6 +40,14 @@ std::string days_cell(double days) {
 std::string days_words(double days) { return days_cell(days) + (days > 0 && days < 0.1 ? "" : " days"); }
 
 namespace {
+/// Writes a deadline that these days meet, as `--days` takes it: "25.1 days", "0.00129 days".
+std::string deadline_words(double days) {
+  constexpr double tenths = 10;
+  if (days >= 1) return fmt::format("{:.1f} days", std::ceil(days * tenths) / tenths);
+  const double unit = std::pow(10, std::floor(std::log10(days)) - 2);
+  return fmt::format("{:.3g} days", std::ceil(days / unit) * unit);
+}
+
 /// Ends of the names of quantities that have a unit of their own.
 constexpr const char *kOfSimulated = " in % of the simulated", *kInDays = " in days", *kInKilowatts = " in kW",
                      *kInPercent = " in %", *kInYears = " in years";
@@ -367,7 +375,8 @@ class VerdictWriter {
                                   quantity_amount(answer_, t.quantity, t.threshold),
                                   quantity_value(t.quantity, t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
-    const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it."
+    const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it, from a "
+                                             "fiftieth to fifty times its value."
                                            : fmt::format("The decision changes {}.", fmt::join(words, "; "));
     return text + (answer_.currency.empty() ? " Prices (--prices) may change it, too." : "");
   }
@@ -416,14 +425,12 @@ class VerdictWriter {
       if (is_affordable && (!soonest || payment.needed_days() < soonest->needed_days())) soonest = &payment;
       if (payment.needed_days() <= answer_.days && (!cheapest || payment.cost < cheapest->cost)) cheapest = &payment;
     }
-    constexpr double tenths = 10;
     const auto would_do = [this](const SizeWay& payment) {
       return fmt::format("{} would do with ", payment.terms == answer_.plain_terms ? cluster_words(*payment.row, "")
                                                                                    : cluster_words(payment));
     };
     if (soonest && std::isfinite(soonest->needed_days()))
-      words.push_back(fmt::format("{}a deadline of {:.1f} days", would_do(*soonest),
-                                  std::ceil(soonest->needed_days() * tenths) / tenths));
+      words.push_back(would_do(*soonest) + "a deadline of " + deadline_words(soonest->needed_days()));
     if (cheapest && answer_.budget > 0)
       words.push_back(fmt::format("{}a budget of {}", would_do(*cheapest), budget_words(cheapest->cost)));
     return words.empty() ? "More nodes, another batch or other node types may do."

@@ -225,7 +225,8 @@ std::string money_words(double money, const std::string& currency) {
 }
 
 std::string purchase_words(const SizeAnswer& answer) {
-  return answer.total_years > 0 ? fmt::format("to own for {:.3g} years", answer.total_years) : "to buy";
+  const double years = answer.total_years;
+  return years > 0 ? fmt::format("to own for {:.3g} year{}", years, years == 1 ? "" : "s") : "to buy";
 }
 
 }  // namespace trainyard

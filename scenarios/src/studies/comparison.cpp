@@ -5,8 +5,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/energy/energy.hpp"
+#include "models/energy/prices.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/process/parallel.hpp"
@@ -52,6 +55,20 @@ std::vector<FieldRow> comparison_rows() {
   rows.push_back({"changes[].breakdown_s", "{part: s}",
                   "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step",
                   ""});
+  rows.push_back(
+      {"changes[].break_evens", "list",
+       "prices at which a million tokens (or samples) cost as much as in the first scenario; each is changed "
+       "by itself",
+       "if both have prices"});
+  rows.push_back({"changes[].break_evens[].price", "text",
+                  "node: of a bought node; purchase: of the whole cluster; gpu_hour: rent of a GPU on demand, the mean "
+                  "of all types; kwh: of a kWh at the site of an owned cluster",
+                  ""});
+  rows.push_back(
+      {"changes[].break_evens[].scenario", "", "the scenario that pays it, from 0; null: both pay it, as for kwh", ""});
+  rows.push_back({"changes[].break_evens[].value", "money", "the price now", ""});
+  rows.push_back(
+      {"changes[].break_evens[].equal", "money", "the price at which both cost as much; null: there is none", ""});
   return rows;
 }
 
@@ -102,6 +119,71 @@ int faster_machine(const Scenario& first, const Scenario& other) {
   return faster == slower ? 0 : faster ? 1 : -1;
 }
 
+/// The costs of a million tokens of one scenario.
+struct TokenCosts {
+  const Scenario& scenario;
+  const Result& result;
+  std::size_t index = 0;
+
+  const Money& money() const { return *result.money; }
+  const Ownership& owned() const { return *money().ownership; }
+  /// Returns the cost of electricity in a million tokens of the owned cluster.
+  double owned_electricity() const {
+    return owned().per_million * (owned().yearly.at("electricity") + owned().yearly.at("cooling")) / owned().year();
+  }
+  /// Returns the cost of electricity in a million tokens of the rented cluster.
+  double rented_electricity() const {
+    const double time = result.whole_time().value;
+    const double joules = time > 0 ? result.training_energy() : result.energy ? result.energy->step() : 0;
+    return money().per_million * scenario.prices.kwh / kJoulesOfKwh * joules /
+           (time > 0 ? money().training : money().step);
+  }
+  /// Returns the rent of a GPU for an hour, the mean of all types. 0: they have no rent.
+  double gpu_hour() const {
+    double rents = 0, gpus = 0;
+    const ClusterSpec cluster = scenario.post_training ? loop_machine(scenario) : scenario.cluster;
+    for (const auto& [type, nodes] : cluster.counted_types()) {
+      gpus += nodes * type->gpus;
+      rents += nodes * type->gpus * scenario.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
+    }
+    return rents / gpus;
+  }
+};
+
+/// Adds the prices of one scenario at which a million tokens cost as much as in the other one.
+void add_break_evens(const TokenCosts& own, const TokenCosts& other, std::vector<Comparison::BreakEven>& all) {
+  if (own.money().ownership && other.money().ownership && own.owned().bought_nodes > 0) {
+    const Ownership& o = own.owned();
+    const double year = o.year() * other.owned().per_million / o.per_million;
+    all.push_back({"node", own.index, o.purchase_prices.at("nodes") / o.bought_nodes, o.node_price_of_year(year)});
+    all.push_back({"purchase", own.index, o.price(), o.price_of_year(year)});
+  }
+  if (own.gpu_hour() > 0 && other.gpu_hour() > 0) {
+    const double electricity = own.rented_electricity();
+    const double equal =
+        own.gpu_hour() * (other.money().per_million - electricity) / (own.money().per_million - electricity);
+    all.push_back({"gpu_hour", own.index, own.gpu_hour(), equal > 0 ? std::optional(equal) : std::nullopt});
+  }
+}
+
+/// Lists the break-evens of two scenarios; none if their costs are not of the same unit.
+std::vector<Comparison::BreakEven> break_evens_of(const TokenCosts& a, const TokenCosts& b) {
+  std::vector<Comparison::BreakEven> all;
+  if (!a.result.money || !b.result.money || a.money().of_tokens != b.money().of_tokens ||
+      a.money().currency != b.money().currency)
+    return all;
+  add_break_evens(a, b, all);
+  add_break_evens(b, a, all);
+  if (!a.money().ownership || !b.money().ownership) return all;
+  const double kwh = a.scenario.prices.purchase.kwh;
+  if (kwh <= 0 || kwh != b.scenario.prices.purchase.kwh) return all;
+  const double more_power = (a.owned_electricity() - b.owned_electricity()) / kwh,
+               less = b.owned().per_million - a.owned().per_million;
+  const double equal = more_power == 0 ? 0 : kwh + less / more_power;
+  all.push_back({"kwh", {}, kwh, equal > 0 ? std::optional(equal) : std::nullopt});
+  return all;
+}
+
 const RegisterJsonReference comparison_reference{"compare", "scenarios side by side", comparison_rows};
 
 }  // namespace
@@ -127,6 +209,10 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
     comparison.doubts.push_back(step_doubt(scenarios[i], comparison.results[i]));
   for (const Scenario& scenario : scenarios)
     comparison.faster_machine.push_back(faster_machine(scenarios.front(), scenario));
+  for (std::size_t i = 0; i < scenarios.size(); ++i)
+    comparison.break_evens.push_back(i == 0 ? std::vector<Comparison::BreakEven>()
+                                            : break_evens_of({scenarios.front(), comparison.results.front(), 0},
+                                                             {scenarios[i], comparison.results[i], i}));
   return comparison;
 }
 
@@ -179,6 +265,11 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     changes.push_back({{"breakdown_s", parts}});
     if (const std::optional<double> change = comparison.change_of_step(i)) changes.back()["step_time_share"] = *change;
     if (const std::optional<double> slower = comparison.slower(i)) changes.back()["slower_probability"] = *slower;
+    for (const Comparison::BreakEven& point : comparison.break_evens[i])
+      changes.back()["break_evens"].push_back({{"price", point.price},
+                                               {"scenario", point.scenario ? ordered_json(*point.scenario) : nullptr},
+                                               {"value", point.value},
+                                               {"equal", point.equal ? ordered_json(*point.equal) : nullptr}});
   }
   for (const Comparison::Difference& difference : comparison.differences) {
     ordered_json values = ordered_json::array();

@@ -30,6 +30,14 @@ struct Comparison {
     std::vector<std::string> values;
   };
   std::vector<Difference> differences;
+  /// A price, and its value at which two scenarios cost as much a token. All other prices stay.
+  struct BreakEven {
+    std::string price;                    ///< "node", "purchase", "kwh", "gpu_hour"
+    std::optional<std::size_t> scenario;  ///< index of the scenario that pays the price. No value: both pay it
+    double value = 0;                     ///< the price now
+    std::optional<double> equal;          ///< No value: there is no such price
+  };
+  std::vector<std::vector<BreakEven>> break_evens;  ///< indexed by scenario: beside the first; empty: no common prices
 };
 
 /// Simulates two or more scenarios in parallel on all processors.

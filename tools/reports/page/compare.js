@@ -39,6 +39,34 @@ function times() {
     plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
 }
 
+/// The parts of owning each cluster for all years of depreciation, beside each other.
+function parts() {
+  const bought = all.map((s, i) => i).filter(i => of(i, 'money.ownership.total_parts'));
+  if (!bought.length) return;
+  const part = (i, name) => of(i, 'money.ownership.total_parts.' + name) || 0;
+  const order = ['nodes', 'network', 'storage', 'interest', 'power', 'cooling', 'staff', 'space'], rounded = bought.map(i => roundedParts(order.map(name => part(i, name))));
+  bought.forEach((i, column) => {
+    const total = of(i, 'money.ownership.total'), sum = order.reduce((a, name) => a + part(i, name), 0);
+    if (Math.abs(sum - total) > 1e-6 * Math.max(1, Math.abs(total))) problems.push(`the parts of scenarios.${i}.money.ownership do not sum to their total`);
+    rounded[column].total = rounded[column].reduce((a, b) => a + b, 0);
+  });
+  section('What owning costs, side by side', table([{name: `${currency}, for all years of depreciation`}, ...bought.map(i => ({name: names[i], number: true}))],
+    [['years', ...bought.map(i => shown(i, 'money.ownership.years', 'number'))], ...order.map((name, row) => [name, ...rounded.map(list => ({text: list[row] ? fullMoney(list[row]) : '–', sort: list[row]}))]).filter(row => row.slice(1).some(cell => cell.sort)),
+      [el('b', {}, 'sum'), ...bought.map((i, column) => el('b', {'data-sum': `scenarios.${i}.money.ownership.total`, title: of(i, 'money.ownership.total')}, fullMoney(rounded[column].total)))]]));
+}
+
+/// The prices at which a scenario costs as much a token as the first one.
+function breakEvens() {
+  const words = {node: 'price of a node', purchase: 'price of the whole purchase', gpu_hour: 'rent of a GPU hour', kwh: 'price of a kWh, both owned'};
+  answer.changes.forEach((change, i) => {
+    if (!change.break_evens) return;
+    const at = (k, key) => value(change, `break_evens.${k}.${key}`) == null ? 'at no price' : figure(`changes.${i}.break_evens.${k}.${key}`, 'number');
+    section(`When ${names[0]} and ${names[i + 1]} cost as much`, el('p', {}, `A million ${things} cost as much on both, if one of these prices changes.`),
+      table([{name: 'price'}, {name: 'scenario'}, {name: currency + ' now', number: true}, {name: currency + ' then', number: true}],
+        change.break_evens.map((point, k) => [words[point.price], point.scenario === null ? 'both' : names[point.scenario], at(k, 'value'), at(k, 'equal')])));
+  });
+}
+
 function owning() {
   all.forEach((s, i) => {
     if (!s.money || !s.money.ownership) return;
@@ -50,6 +78,8 @@ function owning() {
 verdict();
 figures();
 times();
+parts();
+breakEvens();
 owning();
 if (answer.differences.length) section('Where they differ', table([{name: 'key'}, ...names.map(name => ({name, words: true}))], answer.differences.map(d => [d.path, ...d.values.map(v => v ?? '–')])));
 assumptionSection();

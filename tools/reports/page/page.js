@@ -104,6 +104,7 @@ function roundedParts(parts) {
   order.slice(0, rest).forEach(i => { down[i]++; });
   return down.map(n => n * unit);
 }
+const yearsOf = years => digits(years) + (years === 1 ? ' year' : ' years');
 /// Money in full from 1,000 on, so that sums agree with their parts.
 const fullMoney = v => v >= 1000 ? Math.round(v).toLocaleString('en-US') : digits(v, 4);
 /// What a bought cluster costs to buy, in a year and in the years of depreciation, by part. The rows sum to the totals of the
@@ -117,7 +118,7 @@ function ownershipTable(path, currency) {
   if (off(sum(1), price) || off(sum(2), o.year)) problems.push(`the parts of ${path} do not sum to their total`);
   const shown = [1, 2].map(k => roundedParts(rows.map(r => r[k]))), years = roundedParts(rows.map(r => r[2] * o.years));
   const total = list => list.reduce((a, b) => a + b, 0), cells = list => list.map(v => ({text: v ? fullMoney(v) : '–', sort: v}));
-  return table([{name: 'part'}, {name: `${currency} to buy`, number: true}, {name: `${currency} a year`, number: true}, {name: `${currency} in ${digits(o.years)} years`, number: true}],
+  return table([{name: 'part'}, {name: `${currency} to buy`, number: true}, {name: `${currency} a year`, number: true}, {name: `${currency} in ${yearsOf(o.years)}`, number: true}],
     [...rows.map((r, i) => [r[0], ...cells([shown[0][i], shown[1][i], years[i]])]).filter((_, i) => rows[i][1] || rows[i][2]),
       [el('b', {}, 'sum'), ...[[shown[0], 'purchase'], [shown[1], 'year'], [years, 'total']].map(([list, key]) =>
         el('b', {'data-sum': `${path}.${key}`, title: value(page.answer, `${path}.${key}`)}, fullMoney(total(list))))]]);

@@ -39,7 +39,7 @@ function summary() {
   if (money) cards.push(['money.per_million', 'number', of + (money.per_million > 0 ? ', by rent and electricity' : '')], ['money.per_million_answers', 'number', money.currency + ' a million answers'], ['money.step', 'number', money.currency + (answer.post_training ? ' a loop step' : ' a step')],
     ['money.training', 'number', `${money.currency} for ${whole}`], ['money.ownership.purchase', 'number', money.currency + ' to buy'],
     ['money.ownership.per_million', 'number', of + ', bought and always in use']);
-  if (money) cards.push(['money.ownership.total', 'number', `${money.currency} to own for ${money.ownership ? digits(money.ownership.years) : ''} years`]);
+  if (money) cards.push(['money.ownership.total', 'number', `${money.currency} to own for ${money.ownership ? yearsOf(money.ownership.years) : ''}`]);
   cards.push(['tokens_per_J', 'number', 'tokens a joule, at the site']);
   if (money) cards.push(['energy.step_kWh', 'number', `kWh a ${answer.post_training ? 'loop ' : ''}step, at the site`], ['training_kWh', 'number', 'kWh for ' + whole]);
   const box = el('div', {class: 'cards'});

@@ -23,7 +23,7 @@ const amount = (t, path) => {
 };
 
 /// The unit of a price whose owner the row names.
-const unit = key => [[/^gpu_hour of /, 'a GPU-hour'], [/^node_hour of /, 'a node-hour'], [/^purchase of /, 'a node']].filter(([p]) => p.test(key)).map(([, words]) => words)[0] || quantity(key);
+const unit = (key, node) => [[/^gpu_hour of /, 'a GPU-hour'], [/^node_hour of /, 'a node-hour'], [/^purchase of /, key.slice(12).toLowerCase().replace(/_/g, '-') === node ? 'a node' : 'a GPU']].filter(([p]) => p.test(key)).map(([, words]) => words)[0] || quantity(key);
 /// The word behind a time of `units.days`, which itself says minutes.
 const dayWord = days => days > 0 && days < 0.1 ? 'for the training' : 'days';
 /// An interval of days with one unit for both of its ends, that of the lower one.
@@ -39,7 +39,7 @@ const chance = path => {
 };
 
 function verdict() {
-  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.total_cost_years ? `own for ${digits(answer.total_cost_years)} years` : answer.purchase ? 'buy' : 'spend'}`,
+  const limits = [`${units.days(answer.deadline_days)}${answer.deadline_days < 0.1 ? '' : ' days'}`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.total_cost_years ? `own for ${yearsOf(answer.total_cost_years)}` : answer.purchase ? 'buy' : 'spend'}`,
     answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
   heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
   if (answer.unfinished) main.append(el('p', {class: 'bad'}, `Not finished: ${answer.unfinished}. This is what was found.`));
@@ -56,7 +56,7 @@ function verdict() {
     c.money === undefined || (at < 0 && !answer.purchase) ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
     risk(c) ? card(units.share(c.out_of_memory_probability), 'probability to run out of memory') : null,
     at < 0 || c.purchase === undefined ? null : card(figure(of + '.purchase', 'number'), currency + ' to buy'),
-    at < 0 || c.total === undefined || !answer.purchase ? null : card(figure(of + '.total', 'number'), `${currency} to own for ${digits(answer.cheapest.ownership.years)} years of use`),
+    at < 0 || c.total === undefined || !answer.purchase ? null : card(figure(of + '.total', 'number'), `${currency} to own for ${yearsOf(answer.cheapest.ownership.years)} of use`),
     c.power_W === undefined ? null : card(power(c.power_W), 'mean power of the site')));
 }
 
@@ -73,7 +73,7 @@ function owning() {
 /// The ways to pay: a table, and a bar for the cost of each.
 function waysToPay() {
   if (!choices.length) return;
-  const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${digits(c.break_even, 4)} ${unit(c.quantity)} (now ${digits(c.price, 4)})`;
+  const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${digits(c.break_even, 4)} ${unit(c.quantity, c.node)} (now ${digits(c.price, 4)})`;
   const e = section('Ways to pay', table([{name: 'paid'}, {name: 'nodes'}, {name: 'days', number: true}, {name: '80 % interval', number: true},
     {name: 'in time', number: true}, {name: 'mean power', number: true, screen: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} a million tokens`, number: true}, {name: 'tokens/J', number: true}, {name: `${currency} to buy`, number: true},
     {name: `${currency} to own, all years`, number: true, screen: true}, {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'days'),
