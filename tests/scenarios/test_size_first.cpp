@@ -221,7 +221,8 @@ TEST_CASE("a plan for GPUs is no plan of TPUs, also if the scenario's faults sta
   options.gpus = 16;
   options.work = 1;
   const Node document = parse_document(
-      "faults: {failures: {mtbf: {gpu: 79231 h}}, checkpoint: {every: 1 min, write: 1 s, load: 1 s}, restart: {restart: "
+      "faults: {failures: {mtbf: {gpu: 79231 h}}, checkpoint: {every: 1 min, write: 1 s, load: 1 s}, restart: "
+      "{restart: "
       "1 min}}\n"
       "cluster: {node: dgx-a100}\n"
       "plan: {strategy: megatron, global_batch_size: 32, micro_batch_size: 1, seq_length: 512, precision: bf16, "
