@@ -153,17 +153,6 @@ const std::vector<FrameworkMode>& framework_modes() {
        .splits_model = true,  // with DTensor, as torchtitan does
        .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
        .stack = "pytorch-fsdp"},
-      // PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fully_shard.py: parameters are sharded over the second
-      // dimension of a mesh of two, which are the ranks of a node, and replicated over the first.
-      {.name = "pytorch-hsdp",
-       .description = "fully_shard on a mesh of two (HSDP): shared out in each node, with a copy for every node",
-       .zero_stage = 3,
-       .least_zero_stage = 2,
-       .most_zero_stage = 3,
-       .zero_group = "node",
-       .splits_model = true,
-       .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
-       .stack = "pytorch-fsdp"},
       {.name = "tf-mirrored",
        .description = "MirroredStrategy: one replica per GPU of one node, gradients all-reduced",
        .one_node = true,
@@ -215,6 +204,17 @@ const std::vector<FrameworkMode>& framework_modes() {
        .zero_stage = 3,
        .least_zero_stage = 1,
        .most_zero_stage = 3,
+       .stack = "pytorch-fsdp"},
+      // PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fully_shard.py: parameters are sharded over the second
+      // dimension of a mesh of two, which are the ranks of a node, and replicated over the first.
+      {.name = "pytorch-hsdp",
+       .description = "fully_shard on a mesh of two (HSDP): shared out in each node, with a copy for every node",
+       .zero_stage = 3,
+       .least_zero_stage = 2,
+       .most_zero_stage = 3,
+       .zero_group = "node",
+       .splits_model = true,
+       .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
        .stack = "pytorch-fsdp"}};
   return modes;
 }
