@@ -30,6 +30,8 @@ double annuity(double interest, double years) {
 double Purchase::yearly_share() const { return annuity(interest, years) + staff + space; }
 
 double Ownership::price() const { return sum(purchase_prices); }
+std::string years_words(double years) { return fmt::format("{:.3g} year{}", years, years == 1 ? "" : "s"); }
+
 std::vector<std::string> Ownership::left_out() const {
   std::vector<std::string> all;
   for (const auto& [part, price] : purchase_prices)

@@ -75,6 +75,9 @@ struct YearlyRent {
   double unused = 0, used = 0;  ///< rent if the cluster is never used, and if it is always used
 };
 
+/// Writes years of depreciation: "1 year", "2.5 years".
+std::string years_words(double years);
+
 /// Purchase price of a cluster, and the cost of a year of it.
 struct Ownership {
   std::map<std::string, double> purchase_prices;  ///< purchase price by part

@@ -114,9 +114,10 @@ HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& d
 
 /// Adds the products of an optimizer that multiplies matrices: the iterations that make the momenta of those layers'
 /// matrices orthogonal, and the bytes that Adam moves for the other tensors; or the products with the factors of the
-/// sides, and their memory. Replicas divide the matrices as they divide the optimizer's states, but each matrix stays whole, so that
-/// the busiest replica has no fewer FLOPs and states than the largest one. Tensor ranks update their parts of a matrix
-/// on their own (Megatron-LM, emerging_optimizers: muon_tp_mode blockwise). Adds nothing for other optimizers.
+/// sides, and their memory. Replicas divide the matrices as they divide the optimizer's states, but each matrix stays
+/// whole: the busiest replica has no fewer FLOPs and states than the largest matrix. The factors of sides are divided
+/// evenly. Tensor ranks update their parts of a matrix on their own (Megatron-LM, emerging_optimizers: muon_tp_mode
+/// blockwise). Adds nothing for other optimizers.
 void add_matrix_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
                         const ZeroShares& experts, const Optimizer&, Precision);
 

@@ -46,6 +46,10 @@ TEST_CASE("HSDP shards inside a node, as groups of its replicas do", "[modes]") 
 TEST_CASE("a stack that is null is as if it were absent", "[modes]") {
   CHECK(read_mode("strategy: pytorch-fsdp", "~").software.name == "pytorch-fsdp");
   CHECK(read_mode("optimizer: adam", "~").software.name == "plain");
+  const std::string schedule =
+      "strategy: megatron, idle_devices: allowed, global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, "
+      "pipeline: {schedule: zb-h1}";
+  CHECK_THAT(refusal(schedule, "~"), Catch::Contains("--set software=megatron-core"));
 }
 
 TEST_CASE("a strategy named after a framework sets the keys that a plan leaves out", "[modes]") {

@@ -442,22 +442,4 @@ TEST_CASE("a trace without ProfilerSteps says that the host's time is that of th
   CHECK_THAT(shell.answer("replay kernels.json" + kOn)["notes"].dump(), !Contains(note));
 }
 
-TEST_CASE("shipped profiles take the times that the manual states", "[replay][kineto][manual]") {
-  const TraceFolder shell;
-  const std::string tables = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/";
-  const json real = shell.answer("replay " + tables + "kineto-gpt-h100.json.gz --on dgx-h100");
-  CHECK(real["ranks"] == 1);
-  CHECK(real["time_s"] == Approx(14.6e-3).epsilon(0.005));
-  CHECK(real["recorded_s"] == Approx(35.4e-3).epsilon(0.005));
-  const json made = shell.answer("replay " + tables + "kineto-ddp-by-hand.json.gz --on dgx-a100");
-  CHECK(made["ranks"] == 8);
-  CHECK(made["step"] == "ProfilerStep#2, one of 3");
-  CHECK(made["collectives"][0]["count"] == 4);
-  CHECK(made["recorded_s"] == Approx(13.5e-3).epsilon(1e-6));
-  // Only the last all-reduce is exposed: the others run beside the backward pass.
-  const double exposed = made["breakdown_s"]["exposed_communication"]["all-reduce"];
-  CHECK(made["time_s"] == Approx(12.5e-3 + exposed).epsilon(1e-6));
-  CHECK(exposed == Approx(shell.bench_time("all_reduce --on dgx-a100", "100M")).epsilon(1e-6));
-}
-
 }  // namespace tools_test_replay_kineto

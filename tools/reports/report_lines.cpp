@@ -100,8 +100,6 @@ std::string report_label(const char* name) { return fmt::format("{:<11}", name);
 
 std::string amount(double v) { return v >= 1000 ? with_commas(v) : fmt::format("{:.3g}", v); }
 
-std::string years_words(double years) { return fmt::format("{:.3g} year{}", years, years == 1 ? "" : "s"); }
-
 std::string joules(double j) {
   const double unit = j >= 1e9 ? 1e9 : j >= 1e6 ? 1e6 : j >= 1e3 ? 1e3 : 1;
   return fmt::format("{} {}J", three_digits(j / unit), unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");

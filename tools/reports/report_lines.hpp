@@ -36,8 +36,6 @@ std::string gib(double bytes);
 std::string joules(double);
 /// Writes money or another amount: whole from a thousand on, else with three digits.
 std::string amount(double);
-/// Writes years of depreciation: "1 year", "2.5 years".
-std::string years_words(double years);
 /// Increasing numbers with ranges: "0-3, 8".
 std::string number_ranges(const std::vector<int>&, const char* separator = ", ");
 /// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %". `limit`: a value that the text reaches only if the

@@ -132,6 +132,10 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
 }  // namespace
 
 const std::vector<FrameworkMode>& framework_modes() {
+  // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
+  // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and zb-2p
+  // do not.
+  static const std::vector<std::string> schedules_of_pytorch{"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"};
   static const std::vector<FrameworkMode> modes{
       {.name = "pytorch-dp",
        .description = "DataParallel: one process, parameters and gradients through the first GPU",
@@ -142,16 +146,14 @@ const std::vector<FrameworkMode>& framework_modes() {
       {.name = "pytorch-ddp",
        .description = "DistributedDataParallel: one process per GPU, buckets all-reduced during the backward pass",
        .stack = "pytorch-ddp"},
-      // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
-      // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and
-      // zb-2p do not. ZeRO stage 2 is reshard_after_forward=False.
+      // ZeRO stage 2 is reshard_after_forward=False.
       {.name = "pytorch-fsdp",
        .description = "fully_shard (FSDP2): parameters, gradients and optimizer shared out (ZeRO 3)",
        .zero_stage = 3,
        .least_zero_stage = 2,
        .most_zero_stage = 3,
        .splits_model = true,  // with DTensor, as torchtitan does
-       .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
+       .schedules = schedules_of_pytorch,
        .stack = "pytorch-fsdp"},
       {.name = "tf-mirrored",
        .description = "MirroredStrategy: one replica per GPU of one node, gradients all-reduced",
@@ -214,7 +216,7 @@ const std::vector<FrameworkMode>& framework_modes() {
        .most_zero_stage = 3,
        .zero_group = "node",
        .splits_model = true,
-       .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
+       .schedules = schedules_of_pytorch,
        .stack = "pytorch-fsdp"}};
   return modes;
 }
@@ -228,9 +230,12 @@ const FrameworkMode& find_framework_mode(const std::string& name, const Place& w
   fail(where, fmt::format("plan.strategy: unknown strategy \"{}\"{}", name, hint(name, names)));
 }
 
-const FrameworkMode* apply_framework_mode(Node& scenario) {
+void drop_null_software(Node& scenario) {
   std::erase_if(scenario.fields,
                 [](const auto& field) { return field.first == "software" && field.second.kind == Node::Kind::null; });
+}
+
+const FrameworkMode* apply_framework_mode(Node& scenario) {
   Node* plan = scenario.find("plan");
   const Node* strategy = plan && plan->kind == Node::Kind::map ? plan->find("strategy") : nullptr;
   if (!strategy || strategy->kind == Node::Kind::null) {

@@ -33,6 +33,9 @@ const std::vector<FrameworkMode>& framework_modes();
 /// Finds a mode by name. Throws UserError at `where` that names the nearest one.
 const FrameworkMode& find_framework_mode(const std::string& name, const Place& where);
 
+/// Removes `software: null`, which is as if the key were absent: the strategy may then choose the stack.
+void drop_null_software(Node& scenario);
+
 /// If the scenario has `plan.strategy`, adds the keys that the scenario leaves out, with the values of that mode:
 /// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, and `software`. With `plan.communication: ring` also
 /// `plan.data_parallel.all_reduce` and `cluster.hca.transport`. Throws UserError with the place and

@@ -228,11 +228,11 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
 void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* base,
                        PostTrainingChoice* post_training, PostTrainingChoice* generation) {
   const Node& cluster = root.required_child("cluster");
-  const Node* software = root.child_unless_null(
-      {"software",
-       "Software stack, which sets the costs of kernel launches, exchanges and buffers, for example "
-       "megatron-core (trainyard list stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the "
-       "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
+  const Node* software =
+      root.child({"software",
+                  "Software stack, which sets the costs of kernel launches, exchanges and buffers, for example "
+                  "megatron-core (trainyard list stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the "
+                  "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
   const Node* site =
       root.child_unless_null({"site",
                               "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
@@ -295,6 +295,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   // The sections of lessons and tasks are not part of the simulated scenario.
   std::erase_if(document.fields, [](const auto& field) { return field.first == "lesson" || field.first == "task"; });
   for (const auto& [path, value] : overrides) set_field(document, path, value);
+  drop_null_software(document);
   if (const Node* jobs = document.find("jobs"))
     fail(jobs->key_place, "jobs: several trainings on one cluster; expected one training, or `trainyard share FILE`");
   if (const Node* trainings = document.find("trainings"))
@@ -302,7 +303,6 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
          "trainings: trainings that arrive over time; expected one training, or `trainyard fleet FILE`");
   const Catalog catalog;
   Scenario s;
-  s.name = name;
   s.document = document;
   const std::shared_ptr<PostTrainingChoice> post_training = take_post_training(document, catalog);
   s.post_training = post_training;

@@ -228,6 +228,7 @@ std::string size_networks_csv(const SizeNetworks& networks) {
   for (const SizeNetwork& row : networks.rows) text += csv_line(fields.json(row), keys);
   return text;
 }
+
 void drop_beaten_networks(std::vector<SizeNetwork>& networks, const std::vector<std::string>& requested) {
   const std::vector<SizeNetwork> all = networks;
   const auto beats = [](const SizeNetwork& a, const SizeNetwork& b) {

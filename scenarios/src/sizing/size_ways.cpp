@@ -225,8 +225,7 @@ std::string money_words(double money, const std::string& currency) {
 }
 
 std::string purchase_words(const SizeAnswer& answer) {
-  const double years = answer.total_years;
-  return years > 0 ? fmt::format("to own for {:.3g} year{}", years, years == 1 ? "" : "s") : "to buy";
+  return answer.total_years > 0 ? "to own for " + years_words(answer.total_years) : "to buy";
 }
 
 }  // namespace trainyard

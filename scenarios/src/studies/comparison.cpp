@@ -158,11 +158,10 @@ void add_break_evens(const TokenCosts& own, const TokenCosts& other, std::vector
     all.push_back({"node", own.index, o.purchase_prices.at("nodes") / o.bought_nodes, o.node_price_of_year(year)});
     all.push_back({"purchase", own.index, o.price(), o.price_of_year(year)});
   }
-  if (own.gpu_hour() > 0 && other.gpu_hour() > 0) {
+  if (const double rent = own.gpu_hour(); rent > 0 && other.gpu_hour() > 0) {
     const double electricity = own.rented_electricity();
-    const double equal =
-        own.gpu_hour() * (other.money().per_million - electricity) / (own.money().per_million - electricity);
-    all.push_back({"gpu_hour", own.index, own.gpu_hour(), equal > 0 ? std::optional(equal) : std::nullopt});
+    const double equal = rent * (other.money().per_million - electricity) / (own.money().per_million - electricity);
+    all.push_back({"gpu_hour", own.index, rent, equal > 0 ? std::optional(equal) : std::nullopt});
   }
 }
 

@@ -296,12 +296,15 @@ std::string list_in_yaml(const std::vector<std::string>& items) { return fmt::fo
 /// Returns the key `anchor` of the stack as YAML.
 std::string yaml_of_basis(const SoftwareStack::Anchor& a) {
   std::string text = fmt::format("{{stack: {}", a.stack);
+  std::vector<std::string> path;
+  for (std::size_t part = 0; part < kPathParts.size(); ++part)
+    path.push_back(fmt::format("{}: {:.3g}", kPathParts[part], a.path[part]));
   if (a.exists())
     text += fmt::format(
         ", spread: {:.3g}, devices: {:.0f}, gpu: {}, networks: {}, precisions: {}, exchange: {:.3g}, slow_host: "
-        "{:.3g}, wide_tensor: {}, path: {{memory: {:.3g}, node: {:.3g}, network: {:.3g}}}",
+        "{:.3g}, wide_tensor: {}, path: {{{}}}",
         a.spread, a.devices, a.gpu, list_in_yaml(a.networks), list_in_yaml(a.precisions), a.exchange, a.slow_host,
-        a.wide_tensor, a.path[0], a.path[1], a.path[2]);
+        a.wide_tensor, fmt::join(path, ", "));
   if (!a.features.empty()) text += ", features: " + list_in_yaml(a.features);
   return text + "}";
 }

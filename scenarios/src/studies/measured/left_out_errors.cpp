@@ -19,8 +19,6 @@ namespace trainyard {
 namespace {
 
 constexpr const char* kSets[] = {"training", "training-2026", "mlperf", "mlperf-v6"};
-constexpr const char* kPathColumns[] = {"path_memory", "path_node", "path_network"};
-static_assert(std::size(kPathColumns) == kPathParts.size());
 constexpr const char* kTraitNames[] = {"network", "stack", "gpu", "precision"};
 
 std::string kind_of_network(const ModelChoice& model) {
@@ -86,7 +84,7 @@ std::vector<LeftOutStep> read_tables() {
       profile.devices = table.positive(table.column("devices"));
       profile.exchange = number_at(table, table.column("exchange"));
       for (std::size_t part = 0; part < kPathParts.size(); ++part)
-        profile.path[part] = number_at(table, table.column(kPathColumns[part]));
+        profile.path[part] = number_at(table, table.column(fmt::format("path_{}", kPathParts[part])));
       profile.slow_host = number_at(table, table.column("slow_host"));
       profile.wide_tensor = table.text("wide_tensor") == "yes";
       profile.other_vendor = table.text("other_vendor") == "yes";
@@ -183,8 +181,8 @@ std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>&
       "left_out\n# that by constants that were fitted without the family. exchange: exposed share of the step; "
       "path_:\n# shares of the critical path by the catalog's constants; slow_host: time of a slow host as "
       "a multiple of the\n# step. Repeat: trainyard validate {} --left-out --csv FILE\n"
-      "family,row,{},devices,exchange,{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
-      set, fmt::join(kTraitNames, ","), fmt::join(kPathColumns, ","));
+      "family,row,{},devices,exchange,path_{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
+      set, fmt::join(kTraitNames, ","), fmt::join(kPathParts, ",path_"));
   for (const LeftOutStep& row : all) {
     text += csv_cell(row.family) + "," + csv_cell(row.row);
     for (const std::string& trait : row.profile.traits) text += "," + csv_cell(trait);
