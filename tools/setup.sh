@@ -12,7 +12,7 @@ builds=$(realpath -m "${TRAINYARD_BUILD:-$repository/build}")
 # shellcheck disable=SC2034  # the lists are for the scripts that source this
 run_packages=(cmake ninja-build g++ libsimgrid-dev libeigen3-dev libboost-graph-dev libfmt-dev libyaml-cpp-dev
   nlohmann-json3-dev libcli11-dev libpugixml-dev libprotozero-dev libjs-chart.js libcpp-httplib-dev
-  zlib1g-dev libmd4c-dev libmd4c-html0-dev)
+  zlib1g-dev libsqlite3-dev libmd4c-dev libmd4c-html0-dev)
 # shellcheck disable=SC2034
 python_packages=(python3-dev pybind11-dev)
 # shellcheck disable=SC2034

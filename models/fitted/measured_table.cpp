@@ -72,6 +72,14 @@ std::size_t MeasuredTable::column(std::string_view name) const {
   return static_cast<std::size_t>(it - header_.begin());
 }
 
+double MeasuredTable::number(std::size_t column) const {
+  try {
+    return parse_number(cells_[column]);
+  } catch (const UserError&) {
+    refuse(fmt::format("{}: \"{}\" is not a number", header_[column], cells_[column]), column);
+  }
+}
+
 double MeasuredTable::positive(std::size_t column) const {
   try {
     const double v = parse_number(cells_[column]);

@@ -23,6 +23,9 @@ class MeasuredTable {
   /// Returns a cell of the current row, by the index or the name of its column.
   const std::string& text(std::size_t column) const { return cells_[column]; }
   const std::string& text(std::string_view name) const { return cells_[column(name)]; }
+  /// Return the number in a cell of the current row. Throw UserError with its place if there is none (above 0).
+  double number(std::size_t column) const;
+  double number(std::string_view name) const { return number(column(name)); }
   double positive(std::size_t column) const;
   double positive(std::string_view name) const { return positive(column(name)); }
   /// Throws UserError "file:line:column: what" at a cell of the current row.

@@ -3,10 +3,14 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/studies/measured/generation_doubt.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "tests/scenarios/loops.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_generation {
 
@@ -92,6 +96,34 @@ TEST_CASE("engines answer prompts without a loop, and their figures agree", "[po
   CHECK(e.answers.token > Seconds{});
 }
 
+TEST_CASE("engines have intervals by the errors of measured ones, and what these lack is named",
+          "[post-training][coverage]") {
+  const GenerationResult all = *answer(loop_scenario({}, kEngines)).result.generation;
+  const double spread = GenerationDoubt::shipped().spread(GenerationFigure::throughput, "dense", kLikely);
+  REQUIRE((all.likely_tokens && all.likely_time));
+  CHECK(all.likely_tokens->front() == Approx(all.tokens_per_s / std::exp(spread)));
+  CHECK(all.likely_time->back() == Approx(all.engines.generation.value * std::exp(spread)));
+  CHECK_FALSE(all.likely_token);
+  CHECK(all.unmeasured.empty());
+  const GenerationResult closed =
+      *answer(loop_scenario({{"generation.concurrency", "16"}}, kEngines)).result.generation;
+  const double token = GenerationDoubt::shipped().spread(GenerationFigure::token, "dense", kLikely);
+  REQUIRE((closed.likely_token && closed.likely_first_token));
+  CHECK(closed.likely_token->back() == Approx(closed.engines.answers.token.value * std::exp(token)));
+  CHECK(closed.likely_tokens->back() == Approx(closed.tokens_per_s * std::exp(token)));
+  CHECK(closed.likely_first_token->front() < closed.engines.answers.first_token.value);
+  const GenerationResult other =
+      *answer(loop_scenario({{"cluster.node.base", "dgx-h200"}}, kEngines)).result.generation;
+  CHECK(other.unmeasured == "the GPU h200-sxm-141gb");
+  // Each system is left out of the spread of the others.
+  for (const GenerationFigure figure : {GenerationFigure::token, GenerationFigure::first_token}) {
+    const ClassCoverage c = coverage_of("", 0, cover_each_engine(GenerationDoubt::shipped(), figure));
+    CHECK(c.families == 22);
+    CHECK(c.by_steps[kLikelyIndex] == Approx(0.815).margin(0.01));
+    CHECK(c.by_families[kLikelyIndex] == Approx(0.745).margin(0.01));
+  }
+}
+
 TEST_CASE("fewer prompts at a time have faster answers, and longer ones take longer", "[post-training]") {
   const GenerationResult all = *simulated().generation, few = *simulated({{"generation.concurrency", "16"}}).generation;
   CHECK(few.engines.answers.token < all.engines.answers.token);
@@ -159,8 +191,11 @@ TEST_CASE("the host time of a sequence is fitted again with each model left out"
 }
 
 TEST_CASE("engines keep the measured times of tokens and throughputs", "[.deep][measured]") {
-  const std::vector<FamilyPrediction> families = predict_families(measured_families({"serving"}));
+  const std::vector<MeasuredFamily> measured = measured_families({"serving"});
+  const std::vector<FamilyPrediction> families = predict_families(measured);
   REQUIRE(families.size() == 2);
+  CHECK(GenerationDoubt(generation_errors(measured, families)).csv() ==
+        file_text(shipped_file("scenarios/measured/tables/serving_errors.csv")));
   const ErrorSet gpt_oss = *families[0].figure(0), token = *families[1].figure(0), first = *families[1].figure(1);
   // The figures of the manual (post-training.md).
   CHECK(gpt_oss.n == 22);

@@ -60,7 +60,7 @@ std::vector<PlanPoint> all_points(const PlanSpace& space) {
 }
 
 double simulated_step(const Scenario& s, Result& r) {
-  r = simulate(s, {.critical_path = false});
+  r = simulate(s);
   return r.step_time.value;
 }
 

@@ -179,6 +179,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.post_training->step_time.value = 2;
   r.post_training->tokens_per_s = 100;
   r.generation.emplace().tokens_per_s = 100;
+  r.generation->likely_tokens = r.generation->likely_time = {90, 110};
+  r.generation->likely_token = r.generation->likely_first_token = {0.9, 1.1};
   r.splits.emplace_back();
   r.training_time.value = 20;
   r.alone_time.value = 2;

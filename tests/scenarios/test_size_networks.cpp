@@ -52,8 +52,7 @@ TEST_CASE("a network's step is that of run on the same cluster and plan, and its
     CHECK(row.nodes == 8);
     Node document = answer.cheapest->document;
     set_field(document, "cluster.fabric", row.fabric);
-    const Result r =
-        trainyard::answer(read_scenario(document, "small"), {.simulation = {.critical_path = false}}).result;
+    const Result r = trainyard::answer(read_scenario(document, "small")).result;
     CHECK(row.step_time == r.step_time.value);
     CHECK(row.days == Approx(r.whole_time().value / 86400));
     REQUIRE(row.loss);
@@ -294,6 +293,9 @@ TEST_CASE("the network is chosen for the cluster of the verdict, also if spot de
                    Contains("with the network " + best.network + " for " + money_words(best.cost, "EUR")));
     const Result r = trainyard::answer(read_scenario(best.document, "small")).result;
     CHECK(r.step_time.value == Approx(best.step_time).epsilon(1e-9));
+    const auto interval = likely_step_times(best.step_time, best.doubt);
+    REQUIRE((interval && r.likely_step_times));
+    CHECK(interval->back() == Approx(r.likely_step_times->back()).epsilon(1e-9));
     REQUIRE(r.money->ownership);
     CHECK(r.money->ownership->price() == Approx(best.ownership->price()));
   }

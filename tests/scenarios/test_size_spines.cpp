@@ -56,9 +56,7 @@ TEST_CASE("choose tries numbers of spines, and searches a plan for a network tha
     if (row.missed.empty()) CHECK(*choice->cost <= *row.cost);
     if (row.has_own_plan) CHECK(row.plan != full.plan);
   }
-  const Result r =
-      trainyard::answer(read_scenario(answer.cheapest->document, "small"), {.simulation = {.critical_path = false}})
-          .result;
+  const Result r = trainyard::answer(read_scenario(answer.cheapest->document, "small")).result;
   CHECK(r.step_time.value == Approx(choice->step_time).epsilon(1e-9));
 }
 
@@ -119,8 +117,7 @@ TEST_CASE("a network that loses time has a plan of its own, which is faster on i
   // The plan of the cluster is slower on this network, and the found one is slower on the nonblocking one.
   const auto step_on = [](Node scenario, const SizeNetwork& network) {
     set_field(scenario, "cluster.fabric", network.fabric);
-    return trainyard::answer(read_scenario(scenario, "small"), {.simulation = {.critical_path = false}})
-        .result.step_time.value;
+    return trainyard::answer(read_scenario(scenario, "small")).result.step_time.value;
   };
   const Node found = answer.networks->document;
   CHECK(step_on(found, thin) == Approx(thin.step_time).epsilon(1e-9));

@@ -253,9 +253,9 @@ TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   CHECK(cut.exit == 2);
   CHECK(cut.err.find("cut.json: byte 41: ") == 0);
   shell.write("none.json", R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}]})");
-  shell.check_refused(
-      command + "none.json",
-      "none.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
+  shell.check_refused(command + "none.json",
+                      "none.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA, "
+                      "or of nsys with --trace=cuda, expected");
   shell.check_refused(command + "missing.json", "missing.json: cannot be read: no such file");
   shell.check_refused("compare a.yaml b.yaml --kineto none.json",
                       "compare --kineto: one scenario file expected, to put beside the trace");

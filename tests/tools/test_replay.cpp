@@ -1,4 +1,7 @@
 // `trainyard replay` on Chakra execution traces that these tests write, and on shipped profiles.
+#include <sqlite3.h>
+
+#include "scenarios/src/traces/kineto.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -30,6 +33,35 @@ ChakraNode message_node(std::uint64_t id, ChakraType type, int peer, double byte
   node.bytes = bytes;
   node.tag = tag;
   return node;
+}
+
+/// The tables that `nsys export --type sqlite` writes of one step, in ns: the host launches two kernels and waits for a
+/// copy. A second process has fewer kernels with the same correlations.
+constexpr const char* kNsightExport = R"(
+  CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+  INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (2, 'ampere_bf16_gemm'), (3, 'iteration 12'),
+    (4, 'cudaDeviceSynchronize_v3020'), (5, 'cudaMemcpyAsync_v3020'), (6, 'layer_norm_kernel');
+  CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT, totalMemory INT);
+  INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA A100-SXM4-80GB', 85899345920);
+  CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, correlationId INT,
+    globalPid INT, demangledName INT);
+  INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1010000, 1110000, 0, 7, 1, 16777216, 2),
+    (1110000, 1150000, 0, 7, 2, 16777216, 6), (900000, 8000000, 0, 9, 1, 33554432, 2);
+  CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INT, end INT, deviceId INT, streamId INT, correlationId INT,
+    globalPid INT);
+  INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1150000, 1180000, 0, 7, 3, 16777216);
+  CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, correlationId INT, nameId INT);
+  INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000000, 1004000, 16777221, 1, 1), (1010000, 1014000, 16777221, 2, 1),
+    (1020000, 1024000, 16777221, 3, 5), (1030000, 1200000, 16777221, 4, 4), (100000, 7000000, 33554437, 1, 1);
+  CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT, textId INT);
+  INSERT INTO NVTX_EVENTS VALUES (990000, 1210000, 59, NULL, 16777221, 3), (0, 9000000, 59, 'epoch', 16777221, NULL);
+)";
+
+void write_database(const std::filesystem::path& file, const char* tables) {
+  sqlite3* base = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &base) == SQLITE_OK);
+  CHECK(sqlite3_exec(base, tables, nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(base);
 }
 
 }  // namespace
@@ -303,6 +335,31 @@ TEST_CASE("shipped profiles take the times that the manual states", "[replay][ki
   const double exposed = made["breakdown_s"]["exposed_communication"]["all-reduce"];
   CHECK(made["time_s"] == Approx(12.5e-3 + exposed).epsilon(1e-6));
   CHECK(exposed == Approx(shell.bench_time("all_reduce --on dgx-a100", "100M")).epsilon(1e-6));
+}
+
+TEST_CASE("an export of Nsight Systems is replayed and compared as a profile is", "[replay][kineto]") {
+  const TraceFolder shell;
+  write_database(shell.path() / "rank0.sqlite", kNsightExport);
+  const json j = shell.answer("replay rank0.sqlite --on dgx-a100");
+  CHECK(j["step"] == "ProfilerStep#12");
+  CHECK(j["ranks"] == 1);
+  // After the copy the host works for 20 us more.
+  CHECK(j["time_s"] == Approx(170e-6 + 20e-6).epsilon(1e-9));
+  CHECK(j["recorded_s"] == Approx(170e-6).epsilon(1e-9));
+  const KinetoTrace trace = read_kineto(shell.path() / "rank0.sqlite");
+  CHECK(trace.gpu == "NVIDIA A100-SXM4-80GB");
+  CHECK(trace.steps == 1);
+  CHECK(trace.step_time == Approx(220e-6));
+  CHECK(trace.families.at("matrix products").at("ampere_bf16_gemm").seconds == Approx(100e-6));
+  CHECK(trace.families.at("normalization").size() == 1);
+  CHECK(trace.families.at("copies").size() == 1);
+  write_database(shell.path() / "empty.sqlite", "CREATE TABLE StringIds (id INT, value TEXT);");
+  shell.check_replay_refused(
+      "empty.sqlite",
+      "empty.sqlite: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA, or of "
+      "nsys with --trace=cuda, expected");
+  shell.write("broken.sqlite", "SQLite format 3" + std::string(1, '\0') + std::string(100, 'x'));
+  shell.check_replay_refused("broken.sqlite", "broken.sqlite: file is not a database");
 }
 
 }  // namespace tools_test_replay

@@ -137,6 +137,11 @@ TEST_CASE("works of a profile wait for their launch and for what the host makes 
   late.events[4]["ts"] = 3000;
   late.events.back()["ts"] = 3010;
   CHECK(replayed(late) == Approx(2050e-6).epsilon(1e-9));
+  // The last launch takes 4 ms, for which the GPU is idle but for the all-reduce: the host loads a module.
+  Profile loading = launched_kernels();
+  loading.events[4]["dur"] = 4000;
+  loading.events.back()["ts"] = 5016;
+  CHECK(replayed(loading) == Approx(4062e-6).epsilon(1e-9));
   // The host waits for the all-reduce, and then needs 90 us until the next launch has ended.
   Profile synchronized = launched_kernels();
   synchronized.call("cudaDeviceSynchronize", 1020, 390, 6);  // until the all-reduce has ended
@@ -413,7 +418,7 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
   profile.info["world_size"] = 16;
   refuse(profile, "t.json: a trace of 16 ranks, but the cluster has 8 GPUs; --nodes adds nodes");
   std::filesystem::create_directory(shell.path() / "pair");
-  shell.check_replay_refused("pair", "pair: no traces in this folder; .json or .json.gz expected");
+  shell.check_replay_refused("pair", "pair: no traces in this folder; .json, .json.gz or .sqlite expected");
   shell.write("pair/a.json", three_kernels().text());
   shell.write("pair/b.json", three_kernels().text());
   shell.check_replay_refused("pair", "pair/a.json and pair/b.json: both are traces of rank 0");
@@ -421,12 +426,12 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
   shell.check_replay_refused(
       "pair", "pair/b.json: of which rank? distributedInfo.rank, or a name such as rank-3.json expected");
   shell.write("empty.json", R"({"traceEvents": []})");
-  shell.check_replay_refused(
-      "empty.json",
-      "empty.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
+  shell.check_replay_refused("empty.json",
+                             "empty.json: no kernel of a GPU is in it; a trace of torch.profiler with "
+                             "ProfilerActivity.CUDA, or of nsys with --trace=cuda, expected");
   shell.write_trace("chakra", 1, {stated(0, 1e-6)});
   shell.check_replay_refused(
-      "chakra --step 1", "--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
+      "chakra --step 1", "--step, --ranks: only with traces of a profiler (.json, .json.gz, .sqlite, or their folder)");
 }
 
 TEST_CASE("a trace without ProfilerSteps says that the host's time is that of the whole trace", "[replay][kineto]") {

@@ -208,9 +208,9 @@ std::string scaling_advice(const Scenario& s) {
 std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   const LearnResult& r = v.runs.front();
   std::string text = header(s, r);
-  if (const auto interval = likely_learn_steps(s, r))
+  if (v.likely_steps)
     text += fmt::format("doubt      80 % of real steps take {} to {}: all times are as uncertain\n",
-                        show(Seconds{interval->front()}), show(Seconds{interval->back()}));
+                        show(Seconds{v.likely_steps->front()}), show(Seconds{v.likely_steps->back()}));
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
   if (v.diverged_runs() > 0) text += scaling_advice(s);
   if (r.mean_lambda != 1)
@@ -249,6 +249,9 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
     }
     text += fmt::format("target: {}\n", formula ? "the formula's" : target_words(s.learn));
   }
+  const bool has_intervals =
+      std::ranges::any_of(study.variants, [](const auto& v) { return v.likely_steps.has_value(); });
+  if (has_intervals) table.add_column("80 % of real steps");
   for (const LearnVariant& v : study.variants) {
     if (!v.error.empty()) {
       table.rows.push_back({v.name, v.error});
@@ -272,7 +275,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
           v.diverged_runs() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged_runs(), v.runs.size()) : "");
     else if (std::ranges::all_of(v.runs, [](const LearnResult& r) { return r.worse_than_start(); }))
       row[2] += ", above the start's";
-    if (table.head.size() > row.size()) {
+    if (study.has_target || formula) {
       row.push_back(
           with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text));
       if (compares)
@@ -286,6 +289,10 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
           with_interval(v.to_target([](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }), digits));
       row.push_back(fmt::format("{} of {}", v.reached_runs(), v.runs.size()));
     }
+    if (has_intervals)
+      row.push_back(v.likely_steps ? fmt::format("{} to {}", show(Seconds{v.likely_steps->front()}),
+                                                 show(Seconds{v.likely_steps->back()}))
+                                   : std::string("no interval"));
     table.rows.push_back(std::move(row));
   }
   return text + table.text("  ");

@@ -90,6 +90,20 @@ std::string answer_times_line(const AnswerTimes& times, const char* since) {
       report_label("answers"), show(times.first_token), since, show(times.late_first_token), show(times.token));
 }
 
+std::string engine_interval_lines(const GenerationResult& r) {
+  if (!r.likely_tokens || !r.likely_time) return "";
+  std::string text =
+      fmt::format("{}{} to {} tokens/s · all after {} to {}, with a probability of 80 %", report_label("interval"),
+                  three_digits(r.likely_tokens->at(0)), three_digits(r.likely_tokens->at(1)),
+                  show(Seconds{r.likely_time->at(0)}), show(Seconds{r.likely_time->at(1)}));
+  if (!r.unmeasured.empty()) text += " for engines like the measured ones · no measured engine has: " + r.unmeasured;
+  if (r.likely_token && r.likely_first_token)
+    text += fmt::format("\n{}first token after {} to {}, then {} to {} from token to token", report_label(""),
+                        show(Seconds{r.likely_first_token->at(0)}), show(Seconds{r.likely_first_token->at(1)}),
+                        show(Seconds{r.likely_token->at(0)}), show(Seconds{r.likely_token->at(1)}));
+  return text + "\n";
+}
+
 std::string cache_line(const PostTrainingResult& r) {
   return fmt::format(
       "{}{} GiB of {} GiB a GPU for keys, values and states, besides weights of {} GiB: {}\n", report_label("cache"),
@@ -280,9 +294,7 @@ std::string generation_screen(const Scenario& s, const Result& result) {
          fmt::format("{}{} tokens/s · {} a GPU · {} answers/s · all after {}\n", report_label("generation"),
                      three_digits(all.tokens_per_s), three_digits(all.tokens_per_s_per_gpu),
                      three_digits(all.requests_per_s), show(r.generation)) +
-         answer_times_line(r.answers, "its prompt has arrived") + report_label("interval") +
-         "none: the constants of engines were chosen with all measured times in sight, so that none of them judges\n" +
-         report_label("") + "a prediction; how far off these are says trainyard validate serving\n" +
+         answer_times_line(r.answers, "its prompt has arrived") + engine_interval_lines(all) +
          fmt::format(
              "{}{} (a copy of the model that generates) of {} · prompts of {:.0f} tokens · answers of {:.0f} in "
              "the mean, {:.0f} at most · {} running sequences a decode step\n",

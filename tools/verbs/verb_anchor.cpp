@@ -154,8 +154,10 @@ int anchor_verb(const std::vector<std::string>& words) {
       "Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText. Parts of the machine: a log of nccl-tests, or nccl.csv; "
       "matrix products (.csv: m, n, k, precision or dtype, and time_us, time_s, latency_us or tflops); the memory of "
       "the fullest GPU (nvidia-smi's screen or --format=csv, a table with device_memory, or an amount such as "
-      "\"71.2 GiB\"); a trace of torch.profiler (.json, .json.gz) of the scenario's step, or a summary of its "
-      "kernels by Nsight Systems (nsys stats -r cuda_gpu_kern_sum --format csv, with --steps)");
+      "\"71.2 GiB\"); a trace of the scenario's step by torch.profiler (.json, .json.gz) or Nsight Systems "
+      "(nsys export --type sqlite: .sqlite), or a summary of its kernels (nsys stats -r cuda_gpu_kern_sum --format "
+      "csv, "
+      "with --steps)");
   arguments.option("--steps", steps_of_traces, "N",
                    "number of steps in a trace or summary of kernels (default: those that a trace marks, or one)", 1);
   arguments.option("--only", only, "TEXT", "use only steps whose name contains this text, for example a release");

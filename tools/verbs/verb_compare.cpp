@@ -71,8 +71,8 @@ int compare(const std::vector<std::string>& words) {
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
   arguments.option(
       "--kineto", kineto, "FILE",
-      "compare the simulated step, kernels by family, with this trace of PyTorch's profiler (.json, .json.gz) or this "
-      "summary by Nsight Systems (nsys stats -r cuda_gpu_kern_sum --format csv)");
+      "compare the simulated step, kernels by family, with this trace of PyTorch's profiler (.json, .json.gz), this "
+      "export of Nsight Systems (.sqlite) or this summary of it (nsys stats -r cuda_gpu_kern_sum --format csv)");
   arguments.option(
       "--steps", steps, "N",
       "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)", 1);

@@ -94,7 +94,8 @@ int replay_trace(const std::vector<std::string>& words) {
   TopoMachineArguments machine_arguments;
   arguments.positional(
       "PREFIX", prefix,
-      "a trace of torch.profiler of one rank (.json, .json.gz), a folder with those of several ranks, or "
+      "a trace of one rank by torch.profiler (.json, .json.gz) or Nsight Systems (nsys export --type sqlite: .sqlite), "
+      "a folder with those of several ranks, or "
       "the prefix of a Chakra trace's files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
   machine_arguments.add_to(arguments, "--on");
   arguments.option(

@@ -102,6 +102,10 @@ JsonFields<PostTrainingResult> post_training_fields();
 struct GenerationResult {
   PostTrainingResult engines;  ///< only its fields of the generation are filled
   double requests_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
+  /// Intervals that hold a figure of real engines with a probability of 80 %, if they are like the measured ones: the
+  /// tokens per second, the time until the last answer ends (s), and the times between tokens and to the first one (s).
+  std::optional<std::array<double, 2>> likely_tokens, likely_time, likely_token, likely_first_token;
+  std::string unmeasured;  ///< properties that no measured engine has, in words; empty: none
 };
 
 JsonFields<GenerationResult> generation_fields();

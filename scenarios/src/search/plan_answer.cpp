@@ -344,7 +344,7 @@ class AnswerMaker {
     if (!question_.own || is_interrupted() || answer_.search.useless_from > 0) return;
     PlanOutcome outcome;
     try {
-      outcome = outcome_of(*question_.own, simulate(*question_.own, {.critical_path = false}));
+      outcome = outcome_of(*question_.own, simulate(*question_.own));
     } catch (const Interruption&) {
       return;
     }

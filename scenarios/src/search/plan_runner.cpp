@@ -96,7 +96,7 @@ PlanOutcome PlanRunner::simulate_plan(const PlanPoint& point) {
     const Scenario s = judge->scenario(point);
     const Plan laid_out = plan(s, judge->share(s));
     double operations = 0;
-    SimulateOptions options{.critical_path = false};
+    SimulateOptions options;
     options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
     Result result = simulate_here(s, laid_out, options);
     if (result.fits) book_money(s, result);

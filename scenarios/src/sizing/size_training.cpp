@@ -127,7 +127,7 @@ void SizeQuestion::take_answer(Node document, SizeRow& row) const {
   const Scenario s = read_scenario(document, name_);
   const double tokens_per_step =
       static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample);
-  const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
+  const Result r = answer(s).result;
   row.document = std::move(document);
   row.parameters = s.network.parameters();
   row.steps = r.training_steps;

@@ -15,6 +15,7 @@
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/fitting.hpp"
 #include "scenarios/src/studies/loop_what_ifs.hpp"
+#include "scenarios/src/studies/measured/generation_doubt.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
@@ -134,6 +135,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   r.likely_step_times = likely_step_times(r.step_time.value, doubt);
   if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);
   if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
+  if (r.generation) add_generation_intervals(s, *r.generation);
   const bool prescribed = !r.step_time_source.empty();
   const bool simulates_again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
   if (simulates_again && (options.reasons || (options.changes && !r.plan_fits()))) r.capacity = capacity(s);

@@ -15,6 +15,7 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/document.hpp"
+#include "scenarios/src/traces/nsight_export.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"
@@ -195,8 +196,10 @@ std::string family_of_kernel(const std::string& name, const std::string& collect
 }
 
 UserError no_kernel(const std::string& file) {
-  return UserError(fmt::format(
-      "{}: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected", file));
+  return UserError(
+      fmt::format("{}: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA, or of nsys "
+                  "with --trace=cuda, expected",
+                  file));
 }
 
 double number_in(const json& object, const char* key, double otherwise) {
@@ -234,6 +237,7 @@ bool is_gpu_copy(const std::string& category) {
 void read_kineto_items(const std::filesystem::path& path,
                        const std::function<void(const std::string& list, const json& item)>& take) {
   check_input(path);
+  if (is_nsight_export(path)) return read_nsight_items(path, take);
   UnpackedFile file(path);
   const std::string fault = read_json_items(file, take);
   if (file.is_broken()) throw UserError(fmt::format("{}: its gzip data are damaged or cut short", path.string()));

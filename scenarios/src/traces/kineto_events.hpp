@@ -39,8 +39,8 @@ struct GpuWork {
   double called = 0, launched = 0;           ///< begin and end of that call, not later than the begin of the work
 };
 
-/// A launch that takes longer than this (us; unverified) waits for the GPU, because its queue is full or because it
-/// copies from memory that is not pinned. Other launches take 3 to 20 us.
+/// A launch that takes longer than this (us; unverified) waits for the GPU if the GPU works until shortly before its end,
+/// because its queue is full or because it copies from memory that is not pinned. Other launches take 3 to 20 us.
 constexpr double kLongestLaunch = 100;
 
 /// A call of the CUDA or HIP runtime by a thread of the host. Times are in us.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "models/reading/document.hpp"
@@ -24,12 +25,19 @@ class LaunchJoiner {
     correct_clock();
     join_repeated(false);
     join_unnamed();
+    const std::vector<double> latest_ends = latest_ends_of_works();
     for (GpuWork& work : events_.works) {
       work.called = work.launched = work.begin;
       if (!work.call) continue;
       const HostCall& call = events_.calls[*work.call];
       work.called = std::min(call.begin, work.begin);
-      work.launched = std::max(work.called, std::min({call.end, call.begin + kLongestLaunch, work.begin}));
+      work.launched = std::min(call.end, work.begin);
+      const auto begun = std::ranges::lower_bound(events_.works, work.launched, {}, &GpuWork::begin);
+      const double busy_until = latest_ends[static_cast<std::size_t>(begun - events_.works.begin())];
+      // A long call that ends on an idle GPU is work of the host, such as loading a module.
+      if (busy_until > work.launched - kLongestLaunch)
+        work.launched = std::min(work.launched, call.begin + kLongestLaunch);
+      work.launched = std::max(work.launched, work.called);
     }
     note_repairs();
   }
@@ -41,6 +49,13 @@ class LaunchJoiner {
   std::set<std::uint32_t> used_;        // calls that have launched works
   std::size_t by_unique_ = 0, repairs_of_repeated_ = 0, unnamed_ = 0;
   std::uint32_t first_repeated_ = 0, first_unnamed_ = 0;
+
+  /// Returns for each number of works the latest end of so many first works, us.
+  std::vector<double> latest_ends_of_works() const {
+    std::vector<double> ends{-std::numeric_limits<double>::infinity()};
+    for (const GpuWork& work : events_.works) ends.push_back(std::max(ends.back(), work.end));
+    return ends;
+  }
 
   GpuWork& work(std::uint32_t number) { return events_.works[number]; }
   void join_pair(std::uint32_t number, std::uint32_t call) {

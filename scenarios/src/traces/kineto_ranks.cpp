@@ -28,7 +28,7 @@ std::vector<KinetoEvents> read_recordings(const fs::path& path) {
       if (entry.is_regular_file() && is_kineto(entry.path())) files.push_back(entry.path());
     std::ranges::sort(files);
     if (files.empty())
-      throw UserError(fmt::format("{}: no traces in this folder; .json or .json.gz expected", path.string()));
+      throw UserError(fmt::format("{}: no traces in this folder; .json, .json.gz or .sqlite expected", path.string()));
   }
   static const Pattern rank_in_name("rank[-_]?([0-9]{1,8})");
   std::vector<KinetoEvents> recordings;
@@ -336,7 +336,8 @@ class RankWriter {
 bool is_kineto(const fs::path& path) {
   const std::string name = path.filename().string();
   std::error_code ignored;
-  return name.ends_with(".json") || name.ends_with(".json.gz") || fs::is_directory(path, ignored);
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite") ||
+         fs::is_directory(path, ignored);
 }
 
 KinetoStep read_kineto_step(const fs::path& path, const KinetoOptions& options, int gpus) {

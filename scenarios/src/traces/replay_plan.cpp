@@ -51,7 +51,7 @@ std::vector<std::vector<ChakraNode>> ReplayPlan::read_nodes() {
     return std::exchange(recorded->ranks, {});
   }
   if (options_.kineto.step || options_.kineto.ranks > 0)
-    throw UserError("--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
+    throw UserError("--step, --ranks: only with traces of a profiler (.json, .json.gz, .sqlite, or their folder)");
   std::vector<std::vector<ChakraNode>> nodes = read_trace(options_.prefix, gpus);
   for (std::size_t rank = 0; rank < nodes.size(); ++rank) files_.push_back(trace_file(options_.prefix, rank));
   return nodes;

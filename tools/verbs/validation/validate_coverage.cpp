@@ -8,6 +8,7 @@
 #include "models/fitted/nccl_network_fit.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/device_memories.hpp"
+#include "scenarios/src/studies/measured/generation_doubt.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
@@ -21,7 +22,7 @@ namespace {
 // The aim: 80 % intervals hold 75 to 85 % of the rows of a class, by rows and by families. A class with fewer rows than
 // kFewestJudged says too little.
 constexpr double kLeastCovered = 0.75, kMostCovered = 0.85, kMostHalfWidth = 0.25;
-constexpr std::size_t kFewestJudged = 20, kLikelyOne = 1;
+constexpr std::size_t kFewestJudged = 20;
 
 bool is_within_aim(double share) { return share >= kLeastCovered && share <= kMostCovered; }
 
@@ -32,8 +33,8 @@ std::string missed_aim(const ClassCoverage& c) {
   const auto add = [&text](bool holds, const char* what) {
     if (!holds) text += text.empty() ? what : std::string(", ") + what;
   };
-  add(is_within_aim(c.by_steps[kLikelyOne]), "rows");
-  add(is_within_aim(c.by_families[kLikelyOne]), "families");
+  add(is_within_aim(c.by_steps[kLikelyIndex]), "rows");
+  add(is_within_aim(c.by_families[kLikelyIndex]), "families");
   add(c.half_width <= c.most_half_width, "width");
   return text;
 }
@@ -57,6 +58,15 @@ std::vector<ClassCoverage> collective_classes() {
           coverage_of("collectives between nodes", kMostHalfWidth, between),
           coverage_of("collectives from 64 MiB", kMostHalfWidth, large),
           coverage_of("collectives, anchored", kMostHalfWidth, anchored)};
+}
+
+/// The classes of figures of engines.
+std::vector<ClassCoverage> engine_classes() {
+  std::vector<ClassCoverage> classes;
+  for (std::size_t i = 0; i < kGenerationFigures.size(); ++i)
+    classes.push_back(coverage_of(fmt::format("engines, {}", kGenerationFigures[i]), kMostHalfWidth,
+                                  cover_each_engine(GenerationDoubt::shipped(), static_cast<GenerationFigure>(i))));
+  return classes;
 }
 
 /// The verdicts on measured runs that ran out of memory, and on others.
@@ -158,6 +168,7 @@ int validate_coverage(const ValidationRequest& request) {
   judged.push_back(collectives.front());
   classes.insert(classes.end(), collectives.begin(), collectives.end());
   judged.push_back(classes.emplace_back(coverage_of("memory", kMostHalfWidth, cover_each_memory(memories))));
+  for (const ClassCoverage& c : engine_classes()) classes.push_back(c);
   TextTable table{"class",    ">rows",       ">families", ">in 50 %",  ">in 80 %",
                   ">in 95 %", ">half width", ">error",    ">expected", "misses"};
   for (const ClassCoverage& c : classes) {
@@ -166,7 +177,7 @@ int validate_coverage(const ValidationRequest& request) {
                           c.expected_error > 0 ? percent(c.expected_error) : "", missed_aim(c)});
   }
   const bool holds = verdicts.hold() && std::ranges::all_of(judged, [](const ClassCoverage& c) {
-                       return is_within_aim(c.by_steps[kLikelyOne]) && is_within_aim(c.by_families[kLikelyOne]);
+                       return is_within_aim(c.by_steps[kLikelyIndex]) && is_within_aim(c.by_families[kLikelyIndex]);
                      });
   const auto& [out_of_memory, ran] = verdicts;
   const std::string text = fmt::format(

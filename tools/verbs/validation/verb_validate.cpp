@@ -85,9 +85,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output(
       "--csv", request.csv,
       "with --left-out: write the error of each step; with coverage, collectives and memory: write the spreads that "
-      "make "
-      "intervals; with post-training: write each step as it is predicted without its model; all in the form of "
-      "scenarios/measured/tables; - is stdout");
+      "make intervals; with serving: write the error of each figure; with post-training: write each step as it is "
+      "predicted without its model; all in the form of scenarios/measured/tables; - is stdout");
   arguments.output(
       "--svg", request.svg,
       "collectives: draw the measured and predicted bus bandwidth of every system; horovod: draw the measured and "
@@ -109,9 +108,11 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--family: only with validate training, plans, mlperf and memory");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
     throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
-  const bool has_table = set == "coverage" || set == "collectives" || set == "memory" || set == "post-training";
+  const bool has_table =
+      set == "coverage" || set == "collectives" || set == "memory" || set == "post-training" || set == "serving";
   if ((!request.left_out || request.knobs) && !has_table && !request.csv.empty())
-    throw UserError("--csv: only with --left-out, and with validate coverage, collectives, memory and post-training");
+    throw UserError(
+        "--csv: only with --left-out, and with validate coverage, collectives, memory, serving and post-training");
   if (set == "memory" && !request.families.empty() && !request.csv.empty())
     throw UserError("--csv: the spreads are fitted to all families; leave out --family");
   if (request.knobs && ((set != "training" && !request.left_out) || request.points || !request.families.empty()))

@@ -35,7 +35,7 @@ StepOutcome simulate_fleet_step(Scenario s) {
   s.failures.runs = 1;  // only the cost and the interval of checkpoints are needed
   s.failures.find_best = false;
   try {
-    const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
+    const Result r = answer(s).result;
     if (!r.fits)
       fail(s.document.place, fmt::format("trainings: {} does not fit into the memory of its devices; expected more "
                                          "nodes or another plan",

@@ -57,7 +57,7 @@ PartKind kind_of(const std::string& file) {
   const std::string extension = fs::path(file).extension().string();
   if (!fs::is_regular_file(file, error)) return amount_of(file) ? PartKind::memory : PartKind::none;
   if (extension == ".yaml") return PartKind::none;
-  if (extension == ".json" || extension == ".gz") return PartKind::kernels;
+  if (extension == ".json" || extension == ".gz" || extension == ".sqlite") return PartKind::kernels;
   return extension == ".csv" ? kind_of_table(file) : kind_of_text(file);
 }
 

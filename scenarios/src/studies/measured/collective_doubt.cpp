@@ -8,11 +8,11 @@
 #include <numeric>
 #include <set>
 
-#include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_table.hpp"
 #include "models/fitted/nccl_network_fit.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
+#include "scenarios/src/studies/measured/system_spread.hpp"
 
 namespace trainyard {
 namespace {
@@ -24,21 +24,6 @@ constexpr std::array<const char*, kSizeRanges> kAnchoredNames{"anchored_below_64
 
 std::size_t range_of(Bytes size) { return size < kSmallCollective ? 0 : size < kLargeCollective ? 1 : 2; }
 
-/// Errors of one range of sizes, indexed by system.
-using SystemErrors = std::map<std::string, std::vector<double>>;
-
-/// Adds the errors of each system. Together, the errors of a system weigh the square root of their number. Returns the
-/// mean weight of a system.
-double add_systems(std::vector<WeightedValue>& values, const SystemErrors& systems) {
-  double sum = 0;
-  for (const auto& [name, errors] : systems) {
-    const double weight = std::sqrt(static_cast<double>(errors.size()));
-    for (const double error : errors) values.push_back({std::abs(error), weight / static_cast<double>(errors.size())});
-    sum += weight;
-  }
-  return systems.empty() ? 1 : sum / static_cast<double>(systems.size());
-}
-
 /// Returns the error of each row less the mean of the other ones: the errors that are left after an anchor to these.
 std::vector<double> errors_around_others(const std::vector<double>& errors) {
   std::vector<double> remaining;
@@ -47,18 +32,6 @@ std::vector<double> errors_around_others(const std::vector<double>& errors) {
                others = static_cast<double>(errors.size() - 1);
   for (const double error : errors) remaining.push_back(error - (sum - error) / others);
   return remaining;
-}
-
-/// Returns the quantile of |error| over the systems of a kind. All systems of other kinds together count as one more.
-double spread_of_kind(const SystemErrors& kind_errors, const std::vector<const SystemErrors*>& other_kinds,
-                      double probability) {
-  std::vector<WeightedValue> errors, others;
-  const double mean = add_systems(errors, kind_errors);
-  for (const SystemErrors* kind : other_kinds) add_systems(others, *kind);
-  double sum = 0;
-  for (const WeightedValue& e : others) sum += e.weight;
-  for (const WeightedValue& e : others) errors.push_back({e.value, e.weight / sum * mean});
-  return weighted_quantile(std::move(errors), probability);
 }
 
 }  // namespace
@@ -192,8 +165,6 @@ std::vector<CoveredCollective> cover_each_collective(const std::vector<Collectiv
 }
 
 std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>& all) {
-  constexpr std::size_t likely = 1;
-  static_assert(kCoverageProbabilities[likely] == kLikely);
   std::map<std::string, std::vector<CoveredRow>> kinds;
   for (const CoveredCollective& row : cover_each_collective(all)) kinds[row.kind].push_back(row);
   const CollectiveDoubt doubt = CollectiveDoubt::fit(all);
@@ -202,7 +173,7 @@ std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveEr
   for (const auto& [kind, rows] : kinds) {
     const ClassCoverage of_kind = coverage_of(kind, 0, rows);
     CollectiveCoverage& c = coverage.emplace_back(CollectiveCoverage{
-        kind, of_kind.steps, of_kind.families, of_kind.by_steps[likely], of_kind.by_families[likely]});
+        kind, of_kind.steps, of_kind.families, of_kind.by_steps[kLikelyIndex], of_kind.by_families[kLikelyIndex]});
     for (const CollectiveError& e : all)
       if (e.kind == kind) c.half[range_of(e.size)] = doubt.range(kind, e.size).half_width();
     total.by_rows += c.by_rows * static_cast<double>(c.rows);

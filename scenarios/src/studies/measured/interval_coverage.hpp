@@ -10,6 +10,8 @@ namespace trainyard {
 
 /// The probabilities whose intervals are compared with measured values.
 inline constexpr std::array kCoverageProbabilities{0.5, 0.8, 0.95};
+inline constexpr std::size_t kLikelyIndex = 1;
+static_assert(kCoverageProbabilities[kLikelyIndex] == kLikely);
 
 /// A measured value and its intervals, which were fitted without its family.
 struct CoveredRow {

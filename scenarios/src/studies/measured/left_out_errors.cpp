@@ -45,16 +45,6 @@ bool has_experts(const StepTraits& traits) {
 
 std::string table_name(const std::string& set) { return fmt::format("scenarios/measured/tables/left_out_{}.csv", set); }
 
-double number_at(const MeasuredTable& table, std::size_t column) {
-  try {
-    std::size_t length = 0;
-    const double number = std::stod(table.text(column), &length);
-    if (length == table.text(column).size()) return number;
-  } catch (const std::exception&) {  // the error is thrown below
-  }
-  table.refuse("a number expected", column);
-}
-
 /// Returns the number of kernels that the host launches for a layer in a forward and a backward pass.
 double launches_of(const Layer& layer) {
   double launches = 0;
@@ -82,16 +72,16 @@ std::vector<LeftOutStep> read_tables() {
       for (std::size_t t = 0; t < profile.traits.size(); ++t)
         profile.traits[t] = table.text(table.column(kTraitNames[t]));
       profile.devices = table.positive(table.column("devices"));
-      profile.exchange = number_at(table, table.column("exchange"));
+      profile.exchange = table.number("exchange");
       for (std::size_t part = 0; part < kPathParts.size(); ++part)
-        profile.path[part] = number_at(table, table.column(fmt::format("path_{}", kPathParts[part])));
-      profile.slow_host = number_at(table, table.column("slow_host"));
+        profile.path[part] = table.number(fmt::format("path_{}", kPathParts[part]));
+      profile.slow_host = table.number("slow_host");
       profile.wide_tensor = table.text("wide_tensor") == "yes";
       profile.other_vendor = table.text("other_vendor") == "yes";
       if (table.text("unmeasured_part") == "yes") profile.unmeasured_parts.insert("some part");
       profile.experts = has_experts(profile.traits);
-      row.fitted = number_at(table, table.column("fitted"));
-      row.left_out = number_at(table, table.column("left_out"));
+      row.fitted = table.number("fitted");
+      row.left_out = table.number("left_out");
     }
   }
   return all;

@@ -130,11 +130,23 @@ class LearnJobs {
   }
 };
 
+std::optional<std::array<double, 2>> likely_steps_of(const Scenario& s, const LearnResult& r) {
+  if (!no_doubt_reason(s).empty() || r.step_time().value <= 0) return std::nullopt;
+  if (s.post_training) {
+    const double factor = LoopDoubt::shipped().factor(kLikely);
+    return std::array{r.step_time().value / factor, r.step_time().value * factor};
+  }
+  try {
+    return likely_step_times(r.step_time().value, step_doubt(s, simulate(s)));
+  } catch (const UserError&) {  // the training ran, but a step alone has no simulation
+    return std::nullopt;
+  }
+}
+
 /// A variant beside the first one, with which it is compared.
 struct VariantAnswer : LearnVariant {
   const LearnVariant* first = nullptr;
   bool is_compared = false;  ///< there are several variants
-  std::optional<std::array<double, 2>> likely_steps = {};
 };
 
 /// The answer to a question, in the order of its JSON.
@@ -283,6 +295,9 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
       v.error = outcomes[job]->error;
     }
   }
+  for (LearnVariant& v : study.variants)
+    if (v.error.empty() && !v.runs.empty())
+      v.likely_steps = likely_steps_of(read_scenario(q.scenario, v.overrides), v.runs.front());
   study.trainings = jobs.size();
   if (is_interrupted()) {
     study.interrupted = true;
@@ -295,26 +310,10 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   return study;
 }
 
-std::optional<std::array<double, 2>> likely_learn_steps(const Scenario& s, const LearnResult& r) {
-  if (!no_doubt_reason(s).empty() || r.step_time().value <= 0) return std::nullopt;
-  if (s.post_training) {
-    const double factor = LoopDoubt::shipped().factor(kLikely);
-    return std::array{r.step_time().value / factor, r.step_time().value * factor};
-  }
-  try {
-    return likely_step_times(r.step_time().value, step_doubt(s, simulate(s)));
-  } catch (const UserError&) {  // the training ran, but a step alone has no simulation
-    return std::nullopt;
-  }
-}
-
 Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
   LearnAnswer all{q.scenario.stem().string(), study.interrupted ? study.progress_text() : "", study.seeds};
-  for (const LearnVariant& v : study.variants) {
+  for (const LearnVariant& v : study.variants)
     all.variants.push_back({v, &study.variants.front(), study.variants.size() > 1});
-    if (v.error.empty())
-      all.variants.back().likely_steps = likely_learn_steps(read_scenario(q.scenario, v.overrides), v.runs.front());
-  }
   return learn_fields().json(all);
 }
 

@@ -24,6 +24,10 @@ struct LearnVariant {
   Overrides overrides;
   std::string error;              ///< why it is impossible; empty: it is possible
   std::vector<LearnResult> runs;  ///< one per seed; fewer in a shard or after an interrupt
+  /// Interval that holds the mean time of a step of the real machine with a probability of 80 %, s. The time axis of the
+  /// curves is as uncertain. No value: a step has no interval (`no_doubt_reason`), or no single step of the scenario can
+  /// be simulated.
+  std::optional<std::array<double, 2>> likely_steps = {};
 
   /// Returns the mean of a value over the runs that reached the target.
   SeedMean to_target(const std::function<double(const LearnResult&, const LearnPoint&)>&) const;
@@ -58,11 +62,6 @@ struct LearnQuestion {
 /// Trains all variants and seeds, in parallel on all processors. In a shard, some variants have no runs. Throws
 /// UserError if no variant is possible.
 LearnStudy run_learn_study(const LearnQuestion&);
-
-/// Returns the interval that holds the mean time of a step of the real machine with a probability of 80 %, s. The time
-/// axis of the curves is as uncertain. No value: a step has no interval (`no_doubt_reason`), or no single
-/// step of the scenario can be simulated.
-std::optional<std::array<double, 2>> likely_learn_steps(const Scenario&, const LearnResult&);
 
 nlohmann::ordered_json learn_study_json(const LearnQuestion&, const LearnStudy&);
 
