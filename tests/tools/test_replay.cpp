@@ -1,4 +1,5 @@
 // `trainyard replay` on Chakra execution traces that these tests write, and on shipped profiles.
+#include <fmt/format.h>
 #include <sqlite3.h>
 
 #include "scenarios/src/traces/kineto.hpp"
@@ -337,15 +338,34 @@ TEST_CASE("shipped profiles take the times that the manual states", "[replay][ki
   CHECK(exposed == Approx(shell.bench_time("all_reduce --on dgx-a100", "100M")).epsilon(1e-6));
 }
 
+TEST_CASE("a step in which the host is ahead of the GPU takes the GPU's time", "[replay][kineto]") {
+  const TraceFolder shell;
+  // The GPU is 2 ms late, and the copy is launched 169 us after the first kernel. Nobody waits for the GPU.
+  const std::string late = fmt::format(
+      "{}; UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start + 2000000, end = end + 2000000; UPDATE "
+      "CUPTI_ACTIVITY_KIND_MEMCPY SET start = start + 2000000, end = end + 2000000; DELETE FROM "
+      "CUPTI_ACTIVITY_KIND_RUNTIME WHERE nameId = 4; UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 1169000, end = "
+      "1173000 WHERE nameId = 5;",
+      kNsightExport);
+  write_database(shell.path() / "late.sqlite", late.c_str());
+  CHECK(shell.replayed("late.sqlite") == Approx(170e-6).epsilon(1e-9));
+  // If the host needs longer for the launches than the GPU for the works, it bounds the step.
+  write_database(
+      shell.path() / "bound.sqlite",
+      (late + "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 1196000, end = 1200000 WHERE nameId = 5;").c_str());
+  CHECK(shell.replayed("bound.sqlite") == Approx(196e-6).epsilon(1e-9));
+}
+
 TEST_CASE("an export of Nsight Systems is replayed and compared as a profile is", "[replay][kineto]") {
   const TraceFolder shell;
   write_database(shell.path() / "rank0.sqlite", kNsightExport);
   const json j = shell.answer("replay rank0.sqlite --on dgx-a100");
   CHECK(j["step"] == "ProfilerStep#12");
   CHECK(j["ranks"] == 1);
-  // After the copy the host works for 20 us more.
-  CHECK(j["time_s"] == Approx(170e-6 + 20e-6).epsilon(1e-9));
+  // After the copy the host works for 20 us more, and then 6 us from the next step's first launch to its first kernel.
+  CHECK(j["time_s"] == Approx(170e-6 + 20e-6 + 6e-6).epsilon(1e-9));
   CHECK(j["recorded_s"] == Approx(170e-6).epsilon(1e-9));
+  CHECK(j["recorded_step_s"] == Approx(220e-6).epsilon(1e-9));
   const KinetoTrace trace = read_kineto(shell.path() / "rank0.sqlite");
   CHECK(trace.gpu == "NVIDIA A100-SXM4-80GB");
   CHECK(trace.steps == 1);

@@ -53,8 +53,10 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
                   describe(cluster), report_label("time"), show(Seconds{r.time}), replay_breakdown_line(r));
   if (!r.step.empty()) text += fmt::format("{}{}\n", report_label("step"), r.step);
   if (r.recorded > 0)
-    text += fmt::format("{}{} from the first kernel to the last, where the trace was recorded\n",
-                        report_label("recorded"), show(Seconds{r.recorded}));
+    text +=
+        fmt::format("{}{} from the first kernel to the last, where the trace was recorded{}\n",
+                    report_label("recorded"), show(Seconds{r.recorded}),
+                    r.mean_step > 0 ? fmt::format("; its steps took {} on average", show(Seconds{r.mean_step})) : "");
   text += report_label("interval") +
           "none: no trace was measured on a second machine, so nothing says how far a replay is off\n";
   if (!r.notes.empty()) text += wrapped(report_label("trace"), r.notes, ";");

@@ -73,11 +73,11 @@ JsonFields<GenerationResult> generation_fields() {
       .value("tokens_per_s_interval", "1/s", &G::likely_tokens,
              "lower and upper end of the interval that holds tokens_per_s of real engines with a probability of 80 %")
       .when(&G::likely_tokens, "if the answer has intervals")
-      .value("time_interval_s", "s", &G::likely_time, "the same for time_s")
+      .value("time_interval_s", "s", &G::likely_time, "80 % interval of time_s")
       .when(&G::likely_time, "if the answer has intervals")
-      .value("token_interval_s", "s", &G::likely_token, "the same for answer_times_s.token")
+      .value("token_interval_s", "s", &G::likely_token, "80 % interval of answer_times_s.token")
       .when(&G::likely_token, "with a constant number of prompts at a time")
-      .value("first_token_interval_s", "s", &G::likely_first_token, "the same for answer_times_s.first_token")
+      .value("first_token_interval_s", "s", &G::likely_first_token, "80 % interval of answer_times_s.first_token")
       .when(&G::likely_first_token, "with a constant number of prompts at a time")
       .value("unmeasured", "", &G::unmeasured,
              "what no measured engine has, so that the intervals do not cover it; empty: nothing")

@@ -106,7 +106,8 @@ struct RecordedStep {
 
 /// Makes nodes of the works that belong to the step, or of all works if it is null. Kernels and copies take their
 /// recorded time. Exchanges become collectives and messages. No work begins before the host has launched it, and the
-/// host takes its recorded time between launches and waits. Throws UserError if the step has no works, or if an exchange
+/// host takes its recorded time between launches and waits. What the host did before the first work of a marked step, it
+/// does at its end for the next one. Throws UserError if the step has no works, or if an exchange
 /// lacks its operation, its size or its peer. `keeps_undescribed`: exchanges without operation or size are kernels that
 /// take their recorded time.
 RecordedStep record_step(const KinetoEvents&, const KinetoEvents::Step*, bool keeps_undescribed = false);

@@ -75,6 +75,20 @@ std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, cons
   return steps[(steps.size() - 1) / 2].number;
 }
 
+/// Returns the mean time of a trace's steps, s. A step with less than half of the most kernels does not count. 0: the
+/// trace marks none.
+double mean_step_time(const KinetoEvents& events) {
+  std::size_t most = 0, count = 0;
+  for (const auto& [number, step] : events.steps) most = std::max(most, step.works);
+  double sum = 0;
+  for (const auto& [number, step] : events.steps)
+    if (2 * step.works >= most) {
+      sum += step.end - step.begin;
+      ++count;
+    }
+  return count == 0 ? 0 : sum * 1e-6 / static_cast<double>(count);
+}
+
 /// A set of ranks at equal distances, such as a tensor, data or pipeline group, and its copies. Each rank is in one of
 /// these sets.
 class RankGrid {
@@ -145,6 +159,7 @@ class RankWriter {
     for (const KinetoEvents& events : recordings_) {
       steps_.push_back(record_step(events, number ? &events.steps.at(*number) : nullptr, options_.keeps_undescribed));
       result_.recorded = std::max(result_.recorded, steps_.back().time);
+      result_.mean_step = std::max(result_.mean_step, mean_step_time(events));
       for (const std::string& note : steps_.back().notes)
         if (std::ranges::find(result_.notes, note) == result_.notes.end()) result_.notes.push_back(note);
     }

@@ -28,7 +28,8 @@ struct KinetoStep {
   std::vector<std::string> files;                  ///< for each rank the trace of its nodes
   std::map<std::string, std::vector<int>> groups;  ///< ranks of each communicator, by the name that nodes have
   std::string step;                                ///< "ProfilerStep#5, one of 3"; "": the trace marks no steps
-  double recorded = 0;  ///< s on the recorded machine from the first work of a GPU to the last; the slowest rank
+  double mean_step = 0;  ///< mean time of the marked steps of the slowest rank, s; 0: the traces mark none
+  double recorded = 0;   ///< s on the recorded machine from the first work of a GPU to the last; the slowest rank
   std::vector<std::string> notes;
 };
 

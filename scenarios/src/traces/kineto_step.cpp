@@ -46,6 +46,7 @@ class StepWriter {
   RecordedStep write() {
     if (members_.empty()) throw UserError(fmt::format("{}: the step has no kernel of the GPU", events_.file));
     find_deps();
+    clock_ = events_.works[members_.front()].begin;
     for (const Entry& entry : entries()) switch (entry.kind) {
         case EntryKind::launch:
           spend_host(events_.works[entry.index].launched);
@@ -58,6 +59,8 @@ class StepWriter {
           write_sync(events_.calls[entry.index]);
           break;
       }
+    // The host is ahead of the GPU when the step begins, and again when the next one does.
+    if (const double ahead = host_ahead(); ahead > 0 && begin_ > -kEndless) add_host("host", ahead);
     double first = kEndless, last = 0;
     for (const std::uint32_t i : members_) {
       first = std::min(first, events_.works[i].begin);
@@ -86,7 +89,7 @@ class StepWriter {
   std::vector<std::vector<std::uint32_t>> deps_;  // works on other streams that a work waits for
   std::map<std::uint32_t, std::uint32_t> hosts_;  // nodes of the host that launch the works
   std::uint32_t host_ = kNone;                    // the last node of the host
-  double clock_ = -kEndless;                      // us; the host has worked until then
+  double clock_ = 0;                              // us; the host has worked until then
   std::size_t contradicted_ = 0, unlaunched_ = 0, undescribed_ = 0;
   const char* rule_ = "";
 
@@ -200,16 +203,26 @@ class StepWriter {
     return node;
   }
 
+  /// Returns the time for which the host launches works of the step before the first of them begins, us.
+  double host_ahead() const {
+    double first = kEndless, last = -kEndless;
+    for (const std::uint32_t work : members_) {
+      if (!events_.works[work].call) continue;
+      first = std::min(first, events_.works[work].launched);
+      last = std::max(last, events_.works[work].launched);
+    }
+    return std::min(last, events_.works[members_.front()].begin) - first;
+  }
+
   /// Lets the host work until this time.
   void spend_host(double until) {
-    if (clock_ > -kEndless && until > clock_) add_host("host", until - clock_);
+    if (until > clock_) add_host("host", until - clock_);
     clock_ = std::max(clock_, until);
   }
 
-  /// Adds a call in which the host waits for works. The rest of the call's time, in which none of these works runs, is
-  /// work of the host.
+  /// Adds a call in which the host waits for works of the step. The rest of the call's time, in which none of these
+  /// works runs, is work of the host, or a wait for the step before, which takes its recorded time.
   void write_sync(const HostCall& call) {
-    if (clock_ == -kEndless) return;  // the step begins with its first launch
     spend_host(call.begin);
     const double after_begin = std::nextafter(call.begin, kEndless);
     double latest = clock_;
@@ -219,9 +232,9 @@ class StepWriter {
     for (const auto& [stream, lane] : events_.lanes) {
       if (synced != events_.synced_streams.end() && synced->second != stream) continue;
       const auto work = events_.last_work(lane, after_begin, call.end);
-      if (!work) continue;
+      if (!work || node_of_work_[*work] == kNone) continue;
       latest = std::max(latest, events_.works[*work].end);
-      if (node_of_work_[*work] != kNone) sources.push_back(node_of_work_[*work]);
+      sources.push_back(node_of_work_[*work]);
     }
     add_host("synchronization", std::max(0.0, call.end - latest)).deps = sources;
     clock_ = std::max(clock_, call.end);

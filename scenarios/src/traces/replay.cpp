@@ -186,6 +186,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   if (plan.recorded) {
     r.step = plan.recorded->step;
     r.recorded = plan.recorded->recorded;
+    r.mean_step = plan.recorded->mean_step;
     r.notes = plan.recorded->notes;
   }
   for (const auto& [kind, bytes] : traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
@@ -213,6 +214,8 @@ const JsonFields<ReplayResult>& replay_fields() {
           .value("recorded_s", "s", &R::recorded,
                  "time on the recorded machine from the first kernel or copy to the end of the last")
           .when(&R::recorded, "with a trace of PyTorch's profiler")
+          .value("recorded_step_s", "s", &R::mean_step, "mean time of the steps that the trace marks")
+          .when(&R::mean_step, "if the trace marks steps")
           .value("notes", "", &R::notes, "what was done with gaps and contradictions of the trace")
           .when(&R::notes, "with a trace of PyTorch's profiler")
           .object("breakdown_s", &R::breakdown, replay_breakdown_fields(), "time of the last rank to finish, by cause")

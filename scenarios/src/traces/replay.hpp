@@ -16,6 +16,7 @@ struct ReplayResult {
   std::uint64_t nodes = 0, operations = 0, messages = 0;
   double time = 0;                 ///< s
   std::string step;                ///< the step of a profiler's trace; "": the trace marks none
+  double mean_step = 0;            ///< mean time of the marked steps of the slowest rank, s; 0: none is marked
   double recorded = 0;             ///< s on the recorded GPU from its first work to its last; 0: unknown
   std::vector<std::string> notes;  ///< how dependencies, faults and ranks without a trace were handled
   /// Time of the last rank to finish, in s, by cause. The parts sum to the total time.
