@@ -310,6 +310,9 @@ Node Catalog::document(const fs::path& file) const {
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
   Node node = entry_on_base(*this, kind, reference, 0);
   if (!node.find("name")) set_name(node, fmt::format("custom-{}", kind), reference.place);
+  // Cooling takes power in each site. One that does not state it is an average one.
+  if (kind == "site" && !node.find("pue"))
+    node = merge_nodes(entry_on_base(*this, kind, Node::scalar_node("average", reference.place), 0), node);
   return node;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/observers/progress.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "sim/process/job.hpp"
@@ -16,7 +17,22 @@ ProgressPace g_pace{g_start};  // one for the process: several jobs of one comma
 void put(const std::string& text) {
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // a closed terminal is no error
 }
+
+/// Returns the columns of the terminal. 0: unknown.
+std::size_t terminal_columns() {
+  winsize window{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
 }  // namespace
+
+std::string cut_line(const std::string& text, std::size_t columns) {
+  std::size_t characters = 0, end = 0;  // `end`: behind the last character that stays if the text is too long
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continue;  // a further byte of a character
+    if (++characters == columns) end = i;
+  }
+  return columns == 0 || characters <= columns ? text : text.substr(0, end) + "…";
+}
 
 ProgressLine::ProgressLine()
     : silent_(duty().background),
@@ -48,7 +64,8 @@ void ProgressLine::show(const std::string& text) {
   do_while_waiting({});
   last_ = now;
   shown_ = true;
-  put("\r\x1b[K" + text);
+  const std::size_t columns = terminal_columns();  // the last one stays free, so that no terminal begins a new line
+  put("\r\x1b[K" + cut_line(text, columns > 1 ? columns - 1 : 0));
 }
 
 void Progress::finished(const OpRun& run) {

@@ -394,6 +394,14 @@ TEST_CASE("the example prices can be read, and every site of the catalog has sou
     REQUIRE(site.sources.size() == 1);
     CHECK(site.sources.front().source.size() > 20);
   }
+  // A site that states only its limits cools as an average one.
+  const double average = read_site(catalog.resolve("site", Node::scalar_node("average"))).pue;
+  const Site limited = read_site(catalog.resolve("site", parse_document("{racks: 4}", "site.yaml")));
+  CHECK(limited.pue == average);
+  CHECK(limited.racks == 4);
+  CHECK(limited.name == "custom-site");
+  const Scenario s = costs_scenario("", "site: {power: 10 kW}\n");
+  CHECK(simulate_training(s).energy->pue == average);
 }
 
 TEST_CASE("power that the catalog states has sources and makes sense", "[costs][catalog]") {

@@ -98,7 +98,8 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
         "longer "
         "search (--work) may change the order. Out: 2 x dgx-h100 misses the deadline.");
   CHECK(answer.verdict->changes ==
-        "The decision changes if the deadline rises above 31 days (now 30): then 2 x dgx-h100; if the delivery of "
+        "Among the simulated sizes, the decision changes if the deadline rises above 31 days (now 30): then 2 x "
+        "dgx-h100; if the delivery of "
         "dgx-h100 falls below 19 days (now 20): then 2 x dgx-h100; if the time of the training on dgx-h100 falls below "
         "90.91 % of the simulated (now 100): then 2 x dgx-h100.");
   CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW on average.");
@@ -263,14 +264,16 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11,680 USD: 20 days, 4 kW on average.");
   CHECK(answer.verdict->reason ==
-        "Next comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. Not all plans are proved to be the "
+        "Next of the simulated sizes comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. Not all plans "
+        "are proved to be the "
         "best: a "
         "longer search (--work) may change the order. To buy 4 x dgx-a100 costs 350,400 USD, as much as renting (on "
         "demand) "
         "if it is in use 25 % of the time.");
   CHECK(
       answer.verdict->changes ==
-      "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 USD (now 3): then 2 x dgx-h100 (on "
+      "Among the simulated sizes, the decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 USD (now "
+      "3): then 2 x dgx-h100 (on "
       "demand); if the time of the training on dgx-h100 falls below 84.49 % of the simulated (now 100): then 2 x "
       "dgx-h100 (on demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 USD (now 0.5): "
       "then 2 x "
@@ -334,13 +337,14 @@ TEST_CASE("without prices the fewest device-hours decide", "[size]") {
   CHECK(answer.choices.empty());
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW on average, 4608 device-hours.");
-  CHECK(
-      answer.verdict->reason ==
-      "Next comes 4 x dgx-a100: 15,360 device-hours (233 % more), 20 days. Not all plans are proved to be the best: a "
-      "longer search (--work) may change the order.");
+  CHECK(answer.verdict->reason ==
+        "Next of the simulated sizes comes 4 x dgx-a100: 15,360 device-hours (233 % more), 20 days. Not all plans are "
+        "proved to be the best: a "
+        "longer search (--work) may change the order.");
   CHECK(
       answer.verdict->changes ==
-      "The decision changes if the deadline falls below 12 days (now 30): then none of the simulated sizes; if the "
+      "Among the simulated sizes, the decision changes if the deadline falls below 12 days (now 30): then none of the "
+      "simulated sizes; if the "
       "time of the training on dgx-a100 falls below 30 % of the simulated (now 100): then 4 x dgx-a100; if the time of "
       "the training on dgx-h100 rises above 250 % of the simulated (now 100): then 4 x dgx-a100. Prices (--prices) may "
       "change it, too.");

@@ -92,7 +92,7 @@ TEST_CASE("a threshold beyond which a size may decide that was not simulated say
   answer.gaps.front().least_cost = 800;
   judge_sizes(answer, prices);
   CHECK(deadline().number.empty());
-  CHECK_THAT(answer.verdict->reason, Contains("Next comes 8 x dgx-a100"));
+  CHECK_THAT(answer.verdict->reason, Contains("Next of the simulated sizes comes 8 x dgx-a100"));
   // Three nodes that are late at present, and were not simulated to their end, may be the decision at a later deadline.
   gap = {{"gpt2", "dgx-a100", 3}, 4, 0, 0};
   answer.gaps = {gap};

@@ -76,6 +76,31 @@ TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "
   CHECK_THAT(answer.islands.front().reason, StartsWith("the 1 x dgx-a100 that are owned meet all conditions alone: "));
 }
 
+TEST_CASE("some of the owned nodes train if no plan divides among all of them", "[size][islands]") {
+  const SizeAnswer answer = island_answer(", owned: {dgx-a100: 13}", 30);
+  const SizeIsland* owned = way_of(answer, IslandWay::owned_alone);
+  REQUIRE((owned && owned->good()));
+  CHECK(owned->missed.empty());
+  CHECK(owned->gpus < 104);
+  CHECK(owned->bought_gpus == 0);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->node == "dgx-a100");
+  CHECK(answer.cheapest->gpus == owned->gpus);
+  CHECK_THAT(answer.verdict->decision, StartsWith(fmt::format("Use the {} x dgx-a100", owned->gpus / 8)));
+  CHECK_THAT(answer.islands.front().reason,
+             StartsWith(fmt::format("{} of the 13 x dgx-a100 that are owned ", owned->gpus / 8)));
+}
+
+TEST_CASE("nodes that come after the deadline are no purchase, and the fewest that a rent needs are named", "[size]") {
+  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 2;
+  const SizeAnswer late = island_answer(fmt::format(", delivery: {{dgx-h100: {} d}}", std::ceil(days) + 1), days);
+  CHECK_FALSE(late.cheapest);
+  REQUIRE(late.nearest);
+  CHECK(late.nearest->nodes <= 2);
+  CHECK_THAT(late.why_none, Contains(" after a delivery of "));
+  for (const SizeRow& row : late.rows) CHECK(row.nodes <= 8);
+}
+
 TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures of run of their scenarios",
           "[size][islands]") {
   const double alone = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days;
@@ -213,6 +238,8 @@ TEST_CASE("a budget and the room of a site hold for nodes beside owned ones", "[
   const SizeAnswer narrow = island_answer(kOneOwned, days, "site: {ports: 15}\n");
   CHECK(way_of(narrow, IslandWay::one_job)->error == "the site has room for 0 x dgx-h100 beside the owned nodes");
   CHECK_FALSE(way_of(narrow, IslandWay::two_jobs));
+  for (const SizeRow& row : narrow.rows)  // the owned node keeps its ports if only bought nodes train
+    if (row.node == "dgx-h100") CHECK(row.refused);
   const SizeAnswer wide = island_answer(kOneOwned, days, "site: {ports: 16}\n");
   for (const SizeRow& row : wide.rows)
     if (!row.beside.empty()) CHECK(row.nodes == 1);
@@ -248,7 +275,8 @@ TEST_CASE("the verdict takes a job beside owned nodes by its price, and names wh
   CHECK(answer.verdict->decision ==
         "Buy 2 x dgx-h100 for 600 USD, and train in one job on them and the 2 x dgx-a100 that are owned: 25 days, of "
         "which 5 for the delivery, 2 kW on average.");
-  CHECK_THAT(answer.verdict->reason, StartsWith("Next comes 4 x dgx-h100: 1,200 USD (100 % more), 20 days."));
+  CHECK_THAT(answer.verdict->reason,
+             StartsWith("Next of the simulated sizes comes 4 x dgx-h100: 1,200 USD (100 % more), 20 days."));
   CHECK_THAT(answer.verdict->changes, Contains("falls below 25 days (now 30): then 4 x dgx-h100"));
   CHECK(answer_at(24).cheapest->nodes == 4);
   CHECK(answer_at(70).cheapest->node == "dgx-a100");

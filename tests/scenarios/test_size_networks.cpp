@@ -132,7 +132,8 @@ TEST_CASE("a budget and a deadline exclude networks, and a cheaper network may s
   const SizeAnswer above_budget = size_clusters(question(kPrices), "small", options);
   const SizeNetworks& none = *above_budget.networks;
   CHECK_FALSE(none.choice());
-  CHECK(none.reason == "no network of the table meets deadline and budget; all other figures count rail-only");
+  CHECK(none.reason ==
+        "no network of the table meets all conditions: each misses the budget; all other figures count rail-only");
   CHECK_FALSE(above_budget.cheapest);
   CHECK(above_budget.why_none ==
         fmt::format("the budget: the cheapest of the simulated sizes in time, 8 x dgx-h100 with the network rail-only, "

@@ -21,6 +21,14 @@ TEST_CASE("progress lines come every ten seconds; unless requested, only after a
   CHECK(lines(false, 45) == std::vector<int>{90});
 }
 
+TEST_CASE("a progress line is as wide as the terminal at most", "[progress]") {
+  CHECK(cut_line("12 of 30", 0) == "12 of 30");
+  CHECK(cut_line("12 of 30", 8) == "12 of 30");
+  CHECK(cut_line("12 of 30", 5) == "12 o…");
+  CHECK(cut_line("±7 % …", 6) == "±7 % …");
+  CHECK(cut_line("±7 % …", 3) == "±7…");
+}
+
 TEST_CASE("every verb knows --progress, and it is in the help", "[progress][cli]") {
   const test::TopoFolder shell;
   for (const char* verb : {"run", "sweep", "plan", "size", "explain", "learn", "bench"}) {

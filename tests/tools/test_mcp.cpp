@@ -119,8 +119,18 @@ TEST_CASE("a tool gives the answer of its verb, for a file or for an object", "[
        call(2, "run", {{"scenario", kScenario}, {"no_what_if", true}}),
        call(3, "run", {{"scenario", kScenario}, {"no_what_if", true}, {"set", {"plan.micro_batch_size=2"}}}),
        call(4, "list", {{"kind", "gpus"}}), call(5, "explain", {{"scenario", file}}),
-       call(6, "compare", {{"scenarios", {file, file}}})});
-  REQUIRE(messages.size() == 6);
+       call(6, "compare", {{"scenarios", {file, file}}}),
+       call(7, "run", {{"scenario", kScenario.dump(1)}, {"no_what_if", true}}),
+       call(8, "size",
+            {{"model", "gpt2"},
+             {"tokens", "1B"},
+             {"days", 10},
+             {"gpus", 8},
+             {"work", "50K"},
+             {"nodes_of", {"dgx-a100", "dgx-h100"}}})});
+  REQUIRE(messages.size() == 8);
+  CHECK(parse_json(text_of(messages[6], false)).at("step_time_s") == expected.at("step_time_s"));
+  CHECK(parse_json(text_of(messages[7], false)).at("rows").size() == 2);
   CHECK(parse_json(text_of(messages[5], false)).contains("changes"));
   for (const int i : {0, 1}) {
     const json answer = parse_json(text_of(messages[static_cast<std::size_t>(i)], false));

@@ -123,6 +123,14 @@ TEST_CASE("with prices, answers of the page have the costs of run", "[serve][cli
       folder.trainyard("run gpt2-one-a100 --set plan.micro_batch_size=1 --no-what-if --prices p.yml --json -").out);
   CHECK(answer.at("money").at("currency") == "EUR");
   CHECK(answer.at("money") == run.at("money"));
+  const json dear = served.ask(R"([["prices.gpu_hour.a100-sxm4-80gb","4"]])", "answer", "gpt2-one-a100");
+  CHECK(dear["answer"]["money"]["step"] ==
+        trainyard::parse_json(
+            folder
+                .trainyard(
+                    "run gpt2-one-a100 --set prices.gpu_hour.a100-sxm4-80gb=4 --no-what-if --prices p.yml --json -")
+                .out)["money"]["step"]);
+  CHECK(dear["controls"].dump().find("prices.gpu_hour.h100-sxm5-80gb") == std::string::npos);
   CHECK_THAT(served.page(), Contains("'undo'") && Contains("'pin this answer'"));
   CHECK(served.stop() == 0);
   folder.write("p.yml", "gpu_hour: {a100-sxm4-80gb: -2}\n");

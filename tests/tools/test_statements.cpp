@@ -65,7 +65,7 @@ TEST_CASE("size says that no other size is in time only of sizes that it tried",
   const bool says_none = answer.out.find("No other size that was tried meets the deadline.") != std::string::npos;
   CHECK(says_none == (others > 0 && in_time == 0));
   CHECK((answer.out.find("No other size was tried.") != std::string::npos) == (others + refused == 0));
-  CHECK((answer.out.find("Next comes ") != std::string::npos) == (in_time > 0));
+  CHECK((answer.out.find("Next of the simulated sizes comes ") != std::string::npos) == (in_time > 0));
   // The site has no room for the other type of nodes, so no size of it was tried.
   CHECK_THAT(shell
                  .trainyard("size --model llama-3.2-1b --tokens 20B --days 20 --work 50K --gpus 32 --nodes-of "
@@ -73,6 +73,22 @@ TEST_CASE("size says that no other size is in time only of sizes that it tried",
                  .out,
              Contains("No other size was simulated. 4 x dgx-h100: the site has room for 3 nodes (site.power).") &&
                  !Contains("No other size that was tried"));
+}
+
+TEST_CASE("switches stand in the room that nodes leave in their racks, and a reason names what networks miss",
+          "[size]") {
+  const TopoFolder shell;
+  const std::string question =
+      "size --model llama-3.2-1b --tokens 20B --days 20 --work 50K --gpus 40 --nodes-of dgx-b200 --purchase --network "
+      "nonblocking --switch quantum-2 --prices " TRAINYARD_SOURCE_DIR "/scenarios/prices-example.yml --json - --site ";
+  // A node has ten units, so the fifth leaves ten for the switch.
+  const nlohmann::json roomy = parse_json(shell.trainyard(question + "'{racks: 3, rack_units: 20}'").out);
+  CHECK(roomy["networks"]["rows"][0]["racks"] == 3);
+  CHECK(roomy["networks"]["rows"][0]["chosen"] == true);
+  const nlohmann::json full = parse_json(shell.trainyard(question + "'{racks: 5, rack_units: 10}'").out);
+  CHECK(full["networks"]["rows"][0]["racks"] == 6);
+  CHECK_THAT(full["networks"]["reason"].get<std::string>(),
+             Contains("no network of the table meets all conditions: each misses the racks"));
 }
 
 TEST_CASE("an error about a searched plan names the plan or --vary, not a flag that has another field",

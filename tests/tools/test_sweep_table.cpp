@@ -47,6 +47,14 @@ const std::string kSweep =
 
 }  // namespace
 
+TEST_CASE("a sweep with prices shows cost and energy of tokens, and one without does not", "[cli][sweep]") {
+  const TopoFolder folder;
+  const std::string sweep = "sweep gpt2-one-a100 --set plan.micro_batch_size=1,2";
+  CHECK_THAT(on_terminal(folder, sweep), !Contains("tokens/J") && !Contains("a million costs"));
+  CHECK_THAT(on_terminal(folder, sweep + " --prices " TRAINYARD_SOURCE_DIR "/scenarios/prices-example.yml"),
+             Contains("tokens/J") && Contains("a million costs") && !Contains("samples/J"));
+}
+
 TEST_CASE("on a terminal a sweep prints a table of the varied keys and the main results", "[cli][sweep]") {
   const TopoFolder folder;
   const std::string text = on_terminal(folder, kSweep);

@@ -118,7 +118,9 @@ std::string ownership_lines(const SizeAnswer& a) {
                       report_label(years_words(o.years).c_str()) + sum_in_parts(total, a.currency) + "\n" +
                       report_label("training") +
                       fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
-                                  size_money(o.training), o.per_million, a.currency, rent_or_buy(o))) +
+                                  size_money(o.training),
+                                  row->tokens > 0 ? o.training / (row->tokens * 1e-6) : o.per_million, a.currency,
+                                  rent_or_buy(o))) +
          break_even_lines(o);
 }
 

@@ -46,6 +46,10 @@ const std::vector<MainResult>& main_results() {
       {"goodput", "goodput", share},
       {"training", "training_days", [](const ordered_json& v) { return number(v.get<double>()) + " days"; }},
       {"training costs", "money_training", plain},
+      {"tokens/J", "tokens_per_J", plain},
+      {"samples/J", "samples_per_J", plain},
+      {"a million costs", "money_per_million", plain},
+      {"owned, a million costs", "ownership_per_million", plain},
       {"speedup", "speedup", plain},
       {"of ideal", "scaling_efficiency", share}};
   return all;
@@ -114,6 +118,8 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
     const std::string column = result.column;
     if (column == "out_of_memory_probability")
       return std::ranges::all_of(values, [](const ordered_json& v) { return is_safe_risk(v.get<double>()); });
+    if (column.ends_with("_per_J") && (!any("money_step") || (column == "samples_per_J" && any("tokens_per_J"))))
+      return true;  // energy stands beside costs
     const bool dull = column == "gpus" || (column == "fits_in_words" && values == std::set<ordered_json>{"yes"});
     return values.empty() || (dull && values.size() < 2);
   });

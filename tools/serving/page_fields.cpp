@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -21,7 +22,9 @@ std::string component_words(const std::string& component) {
                                   {"pcie", "PCIe"},
                                   {"nvlink", "NVLink"},
                                   {"nccl", "NCCL"},
-                                  {"mtbf", "MTBF"}})
+                                  {"mtbf", "MTBF"},
+                                  {"gpu_hour", "GPU hour"},
+                                  {"kwh", "kWh"}})
     if (component == key) return name;
   std::string words = component;
   std::ranges::replace(words, '_', ' ');
@@ -75,6 +78,45 @@ std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
   std::erase_if(fields, [](const ScenarioField& field) {
     return field.choices.empty() && (field.type.empty() || field.type == "text" || field.type == "a name");
   });
+  return fields;
+}
+
+std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<std::string>& machines) {
+  std::vector<ScenarioField> fields;
+  const auto is_map_of_machines = [](const std::string& key) {
+    for (const char* name : {"gpu_hour", "node_hour", "node", "gpu", "owned", "delivery"})
+      if (key == name) return true;
+    return false;
+  };
+  const auto add = [&](const Node& value, const std::string& path, const std::string& words) {
+    if (value.kind != Node::Kind::scalar || !is_plain_value(value.scalar)) return;
+    ScenarioField field;
+    field.path = path;
+    field.words = capitalized(words);
+    field.type = "as the price file has it";
+    field.value = value.scalar;
+    fields.push_back(std::move(field));
+  };
+  const std::function<void(const Node&, const std::string&, const std::string&, bool)> walk =
+      [&](const Node& node, const std::string& path, const std::string& words, bool has_machines) {
+        for (std::size_t i = 0; i < node.items.size(); ++i)
+          walk(node.items[i], fmt::format("{}.{}", path, i), fmt::format("{} {}", words, i + 1), false);
+        for (const auto& [key, value] : node.fields) {
+          const bool is_other = has_machines && std::ranges::find(machines, key) == machines.end();
+          if (is_other || key == "sources" || key.find('.') != std::string::npos) continue;
+          const std::string below = path + "." + key,
+                            name = words.empty() ? component_words(key)
+                                                 : fmt::format("{}{}{}", words, has_machines ? " of " : " ",
+                                                               has_machines ? key : component_words(key));
+          if (const Node* figure = value.find("value"))
+            add(*figure, below, name);
+          else if (value.kind == Node::Kind::scalar)
+            add(value, below, name);
+          else
+            walk(value, below, name, is_map_of_machines(key));
+        }
+      };
+  walk(prices, "prices", "", false);
   return fields;
 }
 

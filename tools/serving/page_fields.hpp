@@ -14,6 +14,9 @@ bool is_plain_value(const std::string& value);
 /// Returns the fields of a scenario that the page offers: those with a single value, which names no file.
 std::vector<ScenarioField> offered_fields(const AskedFields&);
 
+/// Returns the numbers of a section `prices` as fields: of machines only those with these names, and no price by quantity.
+std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<std::string>& machines);
+
 /// Returns the text that labels a field: the beginning of its description, or the words of its key if it has none.
 std::string field_label(const ScenarioField&);
 /// Returns the title of the group in which the page shows a field: "Cluster: GPU", "Plan: data parallel", "Scenario".

@@ -104,6 +104,17 @@ Node with_derived_replicas(Node document, const Overrides& set) {
   return document;
 }
 
+/// Returns the fields that the page offers of a scenario, with the prices of its machines.
+std::vector<ScenarioField> fields_of_page(const AskedFields& asked, const Scenario& scenario) {
+  std::vector<ScenarioField> fields = offered_fields(asked);
+  const Node* prices = scenario.document.find("prices");
+  if (!prices || prices->kind == Node::Kind::null) return fields;
+  std::vector<std::string> machines = node_types(scenario);
+  machines.push_back(scenario.cluster.node.gpu.name);
+  std::ranges::copy(price_fields(Catalog().resolve("price", *prices), machines), std::back_inserter(fields));
+  return fields;
+}
+
 ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, const ServedTasks& tasks,
                        const std::string& prices) {
   if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
@@ -113,12 +124,12 @@ ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, co
   if (!prices.empty()) set_field(document, "prices", prices);
   if (!request.set.empty()) {
     const AskedFields asked;
-    read_scenario(document, request.scenario);
-    take_values(request.set, offered_fields(asked));
+    const Scenario own = read_scenario(document, request.scenario);
+    take_values(request.set, fields_of_page(asked, own));
   }
   const AskedFields asked;
   const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);
-  const std::vector<ScenarioField> fields = offered_fields(asked);
+  const std::vector<ScenarioField> fields = fields_of_page(asked, scenario);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
                          yaml_text(scenario.document)}};

@@ -233,10 +233,10 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
                   "Software stack, which sets the costs of kernel launches, exchanges and buffers, for example "
                   "megatron-core (trainyard list stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the "
                   "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
-  const Node* site =
-      root.child_unless_null({"site",
-                              "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
-                              "hyperscale (trainyard list sites), or {pue: 1.2, kwh: 0.1}. Default: average."});
+  const Node* site = root.child_unless_null(
+      {"site",
+       "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
+       "hyperscale (trainyard list sites), or {pue: 1.2, kwh: 0.1}. Default: average, also for the PUE."});
   const Node* prices = root.child_unless_null(
       {"prices",
        "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: 0.1, currency: EUR}. "

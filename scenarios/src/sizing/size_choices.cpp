@@ -211,6 +211,14 @@ std::vector<PricePart> SizePrices::purchase_parts(const SizeWay& payment) {
   return all;
 }
 
+std::string late_delivery(const SizeAnswer& answer, const SizeChoice& choice) {
+  for (const SizeRow& row : answer.rows)
+    if (row.has_nodes_of(choice) && row.beside == choice.beside && row.ownership && choice.terms == kPurchase)
+      if (const double days = row.ownership->delivery / kSecondsOfDay; days >= answer.days && row.phases.empty())
+        return fmt::format(", since it is delivered after {}", days_words(days));
+  return "";
+}
+
 int bought_nodes_of(const SizeRow& row) { return row.nodes + row.beside_nodes - row.ownership->owned_nodes; }
 
 SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {

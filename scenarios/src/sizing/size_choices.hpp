@@ -56,6 +56,9 @@ std::vector<SizeChoice> size_choices(const SizeAnswer&, const Prices&, const std
                                      const SizeWay* decision);
 /// Returns the number of nodes of a row that are bought, if it has a purchase price.
 int bought_nodes_of(const SizeRow&);
+/// Says when the bought nodes of a choice come if that is after the deadline: ", since it is delivered after 120 days". "":
+/// it is not.
+std::string late_delivery(const SizeAnswer&, const SizeChoice&);
 /// Returns the choice of a way, without its prices.
 SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
 

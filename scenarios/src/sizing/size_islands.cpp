@@ -66,7 +66,7 @@ class IslandSearch {
     const std::vector<SizeCase> others = promising_cases(owned);
     if (others.empty()) return;
     SizeIslands islands{owned.node.name, owned.nodes, owned.nodes * owned.node.gpus, "", {}};
-    const SizeRow own_row = row_alone({others.front().model, owned.node}, owned.nodes);
+    const SizeRow own_row = owned_alone({others.front().model, owned.node}, owned.nodes);
     const bool is_known = std::ranges::any_of(answer_.rows, [&own_row](const SizeRow& row) {
       return row.node == own_row.node && row.nodes == own_row.nodes && row.beside.empty();
     });
@@ -121,6 +121,27 @@ class IslandSearch {
     return found->second;
   }
 
+  /// Returns the owned nodes that cost least and meet the deadline. If none do, returns the fastest ones.
+  SizeRow owned_alone(const SizeCase& own, int most) {
+    question_.rough_hours(own);  // takes the tokens
+    SizeRow best;
+    const auto look = [&](int nodes, bool) {
+      const SizeRow& row = row_alone(own, nodes);
+      const auto rank = [this](const SizeRow& each) {
+        const bool is_enough = each.good() && meets_deadline(answer_, each);
+        return std::tuple(!each.good(), !is_enough, is_enough ? size_cost(answer_, each) : 0, each.time);
+      };
+      if (best.nodes == 0 || rank(row) < rank(best)) best = row;
+      return tried(row);
+    };
+    find_fewest_nodes(most, {1, most, [&](int nodes) { return searches_.has_plan(own, nodes); }, look});
+    for (std::size_t i = 0; i < answer_.rows.size(); ++i)
+      if (const SizeRow& row = answer_.rows[i];
+          row.good() && row.node == own.node.name && row.beside.empty() && row.nodes <= most)
+        look(row.nodes, false);
+    return best;
+  }
+
   SizeIsland island(IslandWay kind, const SizeRow& row) const {
     SizeIsland all;
     all.kind = kind;
@@ -159,7 +180,7 @@ class IslandSearch {
     refused.kind = IslandWay::one_job;
     refused.node = other.node.name;
     int most = kMostIslandNodes;
-    const std::optional<Site> site = site_beside(question_.site(), owned, question_.catalog());
+    const std::optional<Site> site = question_.site_for(other.node);
     if (site)
       if (const auto limit = site_limit(*site, other.node, question_.catalog())) most = std::min(most, limit->nodes);
     most = site ? most / unit_ * unit_ : 0;
@@ -345,11 +366,13 @@ class IslandWords {
 
   std::string bought_words(const SizeIsland& row) const { return fmt::format("{} x {}", row.bought_nodes, row.node); }
   std::string owned_words() const { return fmt::format("{} x {}", islands_.nodes, islands_.node); }
+  int used_nodes(const SizeIsland& row) const { return static_cast<int>(row.gpus / (islands_.gpus / islands_.nodes)); }
   std::string money(double amount) const { return money_words(amount, answer_.currency); }
 
   std::string winner(const SizeIsland& row) const {
     if (row.kind == IslandWay::owned_alone)
-      return fmt::format("the {} that are owned meet all conditions alone: {}, and nothing is bought", owned_words(),
+      return fmt::format("{}the {} that are owned meet all conditions alone: {}, and nothing is bought",
+                         used_nodes(row) < islands_.nodes ? fmt::format("{} of ", used_nodes(row)) : "", owned_words(),
                          days_words(row.days));
     if (row.kind == IslandWay::more_owned)
       return fmt::format("{} more beside the {} that are owned cost least for one model: {} and {}", bought_words(row),

@@ -132,7 +132,9 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   } else {
     answer.why_none = why_none(answer, ways);
     const auto in_budget = [&](const SizeWay& payment) { return answer.budget <= 0 || payment.cost <= answer.budget; };
+    const auto in_time = [&](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
     const SizeWay* nearest = least_way(ways, in_budget, end_of_way);
+    if (!nearest) nearest = least_way(ways, in_time, cost_of_way);
     answer.nearest = row_of(answer, nearest ? nearest : least_way(ways, is_any_way, cost_of_way));
   }
   const auto& best = decision ? answer.cheapest : answer.nearest;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "models/hardware/node_parts.hpp"
@@ -189,7 +190,13 @@ std::string network_reason(const SizeAnswer& answer, const SizeNetworks& network
   if (!networks.unpriced.empty())
     return fmt::format("no choice without {}: the table has parts and loss only", networks.unpriced);
   const SizeNetwork* best = networks.choice();
-  if (!best) return "no network of the table meets " + conditions;
+  if (!best) {
+    std::set<std::string> missed;
+    for (const SizeNetwork& row : networks.rows)
+      if (row.good()) missed.insert(row.missed);
+    return fmt::format("no network of the table meets all conditions{}",
+                       missed.empty() ? "" : fmt::format(": each misses the {}", fmt::join(missed, " or the ")));
+  }
   const auto cheapest = [&](auto&& counts) {
     const SizeNetwork* least = nullptr;
     for (const SizeNetwork& row : networks.rows)

@@ -289,8 +289,23 @@ class NetworkComparison {
     add_costs(joined.row, network);
     const Site& site = question_.site();
     if (joined.row.racks > 0 && site.rack_units > 0 && type_.rack_units > 0)
-      network.racks =
-          joined.row.racks + static_cast<int>(ceiling(network.switches * type_.rack_units, site.rack_units));
+      network.racks = joined.row.racks + racks_of_switches(network.switches - room_beside_nodes(joined.row, type));
+  }
+
+  /// Returns how many switches have room in the racks of the nodes.
+  std::int64_t room_beside_nodes(const SizeRow& cluster, const NodeType& type) const {
+    std::int64_t room = 0;
+    if (type.rack_units == 0 || cluster.nodes_of_rack == 0) return room;
+    for (int nodes = cluster.nodes; nodes > 0; nodes -= cluster.nodes_of_rack) {
+      const int taken = std::min(nodes, cluster.nodes_of_rack) * type.rack_units;
+      room += std::max(0, question_.site().rack_units - taken) / type_.rack_units;
+    }
+    return room;
+  }
+  int racks_of_switches(std::int64_t switches) const {
+    const int of_rack = question_.site().rack_units / type_.rack_units;
+    if (switches <= 0) return 0;
+    return of_rack > 0 ? static_cast<int>(ceiling(switches, of_rack)) : static_cast<int>(switches);
   }
 
   /// Takes time and cost of a cluster on a network, and the conditions that it misses.

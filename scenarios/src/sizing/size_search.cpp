@@ -143,6 +143,12 @@ class ClusterSizer {
     PromisingCase found{&size_case, {}};
     try {
       found.limit = site_limit(question_.site(), size_case.node, question_.catalog());
+      if (const auto room = question_.site_for(size_case.node); !room && found.limit) {
+        found.limit->nodes = 0;
+        found.limit->shortage = "needs the room of nodes that are owned";
+      } else if (room) {
+        found.limit = site_limit(*room, size_case.node, question_.catalog());
+      }
     } catch (const UserError& e) {
       answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
       return std::nullopt;
@@ -171,16 +177,20 @@ class ClusterSizer {
       const auto known_row = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
         return r.model == question_.model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
-      if (known_row != answer_.rows.end()) return NodesOutcome{known_row->good(), in_time(*known_row), known_row->time};
+      if (known_row != answer_.rows.end())
+        return NodesOutcome{known_row->good(), are_enough(*known_row), known_row->time};
       const SizeRow row = this->row(size_case, {nodes, late_is_enough ? phases_.useful_days(size_case, nodes) : 0});
       add(row);
-      return NodesOutcome{row.good(), in_time(row), row.time};
+      return NodesOutcome{row.good(), are_enough(row), row.time};
     };
     // Nodes that are owned already need no delivery, so they may be in time if a few more are late.
     const int owned_nodes = options_.purchase ? prices_.purchase.number_owned(size_case.node.name) / unit * unit : 0;
     if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(phases_.first_guess(size_case), counts.most), counts);
-    if (fewest.in_time > 0 && fewest.in_time > unit)
+    const bool is_in_time = std::ranges::any_of(answer_.rows, [&](const SizeRow& row) {
+      return row.node == size_case.node.name && row.nodes == fewest.in_time && in_time(row);
+    });
+    if (is_in_time && fewest.in_time > unit)
       answer_.fewest.push_back(
           {{question_.model_of(size_case), size_case.node.name, fewest.in_time}, unit, fewest.late});
   }
@@ -209,6 +219,13 @@ class ClusterSizer {
   }
 
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
+  /// Returns true if so many nodes meet the deadline. Nodes that come after it count as if they were there at once.
+  bool are_enough(const SizeRow& row) const {
+    const std::optional<SizeWay> payment = best_way(answer_, row);
+    if (!payment) return false;
+    const bool comes_too_late = !payment->grows && payment->wait >= answer_.days;
+    return payment->needed_days() - (comes_too_late ? payment->wait : 0) <= answer_.days;
+  }
   /// Returns the cost of the training at kFirstMfu, to compare node types: they are searched from the cheapest on.
   double rough_cost(const SizeCase& size_case) try {
     return question_.rough_hours(size_case) * compared_price(prices_, size_case.node, options_.purchase);

@@ -82,12 +82,23 @@ SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const Si
   return row;
 }
 
+std::optional<Site> SizeQuestion::site_for(const NodeType& node) const {
+  std::optional<Site> room = site_;
+  if (!options_.purchase) return room;
+  for (const auto& [name, count] : prices_.purchase.owned_nodes)
+    if (room && name != node.name && count > 0)
+      room =
+          site_beside(*room, {read_node(catalog_.resolve("node", Node::scalar_node(name)), catalog_), count}, catalog_);
+  return room;
+}
+
 double SizeQuestion::days_left(const SizeCase& size_case, int nodes) const {
   constexpr double least = 1e-8;
   const NodeType& type = size_case.node;
   const double wait =
       options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kSecondsOfDay : 0;
-  return std::max(least, options_.days - wait);
+  // Nodes that come after the deadline are in time by no purchase. Those that a rent would need are looked for.
+  return wait < options_.days ? std::max(least, options_.days - wait) : options_.days;
 }
 
 double SizeQuestion::rough_hours(const SizeCase& size_case) {

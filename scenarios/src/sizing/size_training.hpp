@@ -19,6 +19,9 @@ class SizeQuestion {
   const Catalog& catalog() const { return catalog_; }
   const Prices& prices() const { return prices_; }
   const Site& site() const { return site_; }
+  /// Returns the site without the room, power and ports that owned nodes of other types take, which stay there. Without
+  /// a purchase, nothing is owned. No value: they leave no room.
+  std::optional<Site> site_for(const NodeType&) const;
 
   std::string model_of(const SizeCase&) const;
   /// Returns the scenario on a number of nodes (`sized_scenario`).

@@ -250,9 +250,8 @@ class VerdictWriter {
             fmt::format("equal within the doubt: it costs more with a probability of {}", chance_words(*sure_order)));
       else if (sure_order)
         words.push_back(fmt::format("with a probability of {}", chance_words(*sure_order)));
-      text = fmt::format("Next{} comes {}: {}{}{}, {}.",
-                         gap_before_next(answer_, ways_, *decision_) ? " of the simulated sizes" : "",
-                         cluster_words(*next), cost_words(next->cost), answer_.total_years > 0 ? " to own" : "",
+      text = fmt::format("Next of the simulated sizes comes {}: {}{}{}, {}.", cluster_words(*next),
+                         cost_words(next->cost), answer_.total_years > 0 ? " to own" : "",
                          words.empty() ? "" : fmt::format(" ({})", fmt::join(words, "; ")), day_words(next->end()));
     } else {
       text = only_one_words();
@@ -348,7 +347,8 @@ class VerdictWriter {
       if (!best)
         words.push_back(node + (has_plan ? " has no such price" : " has no plan in time"));
       else if (!best->missed.empty())
-        words.push_back(fmt::format("{} misses the {}", cluster_words(*best, ""), best->missed));
+        words.push_back(
+            fmt::format("{} misses the {}{}", cluster_words(*best, ""), best->missed, late_delivery(answer_, *best)));
     }
     return words.empty() ? "" : fmt::format(" Out: {}.", fmt::join(words, "; "));
   }
@@ -375,9 +375,10 @@ class VerdictWriter {
                                   quantity_amount(answer_, t.quantity, t.threshold),
                                   quantity_value(t.quantity, t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
-    const std::string text = words.empty() ? "No single price, deadline or budget of the question changes it, from a "
-                                             "fiftieth to fifty times its value."
-                                           : fmt::format("The decision changes {}.", fmt::join(words, "; "));
+    const std::string text =
+        words.empty() ? "No single price, deadline or budget of the question changes it, from a "
+                        "fiftieth to fifty times its value."
+                      : fmt::format("Among the simulated sizes, the decision changes {}.", fmt::join(words, "; "));
     return text + (answer_.currency.empty() ? " Prices (--prices) may change it, too." : "");
   }
 

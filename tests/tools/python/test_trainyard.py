@@ -192,6 +192,12 @@ class Answers(unittest.TestCase):
         with self.assertRaises(ValueError):
             trainyard.to_frame({"step_time_s": 1})
 
+    def test_every_answer_with_a_table_has_a_curve(self):
+        compared = trainyard.compare(ONE, DICT)
+        self.assertEqual(curve(compared, None, None)[:2], ("scenario", "step_time_s"))
+        fleet = {"trainings": [{"name": "a", "waiting_s": 3.0}]}
+        self.assertEqual(curve(fleet, None, None), ("name", "waiting_s", [("a", 3.0)]))
+
     def test_the_curve_of_a_plot(self):
         answer = trainyard.sweep(DICT, {"plan.micro_batch_size": [2, 4, 64]})
         x, y, points = curve(answer, None, None)

@@ -41,16 +41,22 @@ def plot(
 ) -> matplotlib.axes.Axes:
     """Draws one column of an answer's table against another, and returns the axes. Needs Matplotlib.
 
-    Default: of a sweep the step time against the field that varies, of plans the step time, of sizes the cost (or the
-    device-hours) against the days, of a benchmark the bus bandwidth against the size. Rows without both values are left out.
+    Default: of a sweep the step time against the field that varies, of plans and compared scenarios the step time, of sizes
+    the cost (or the device-hours) against the days, of a fleet the time of each training's wait, of a benchmark the bus
+    bandwidth against the size. Rows without both values are left out. Sizes on each type of nodes have a curve of their own.
     """
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError("trainyard.plot needs Matplotlib (Debian: python3-matplotlib)") from error
-    x, y, points = _curve(result, x, y)
     axes = ax if ax is not None else pyplot.subplots()[1]
-    axes.plot([point[0] for point in points], [point[1] for point in points], marker="o")
+    nodes = sorted({row["node"] for row in result["rows"]}) if "deadline_days" in result else [None]
+    for node in nodes:
+        rows = result if node is None else {**result, "rows": [row for row in result["rows"] if row["node"] == node]}
+        x, y, points = _curve(rows, x, y)
+        axes.plot([point[0] for point in points], [point[1] for point in points], marker="o", label=node)
+    if len(nodes) > 1:
+        axes.legend()
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if x == "size_bytes":
@@ -106,6 +112,12 @@ def _curve(result: Result, x: str | None, y: str | None) -> tuple[str, str, list
         defaults = ("plan", "step_time_s")
     elif "deadline_days" in result:
         defaults = ("days", "money" if any("money" in row for row in rows) else "gpu_hours")
+    elif "trainings" in result:
+        defaults = ("name", "waiting_s")
+    elif "scenarios" in result:
+        defaults = ("scenario", "step_time_s")
+    elif "jobs" in result:
+        defaults = ("name", "step_s")
     else:
         defaults = ("size_bytes", "busbw_GBps")
     x, y = x or defaults[0], y or defaults[1]

@@ -62,7 +62,8 @@ ServedJson schema_of(const Verb& verb, const ArgumentDescription& argument) {
   ServedJson schema;
   switch (argument.kind) {
     case ArgumentKind::text:
-      schema["type"] = takes_document(verb, argument) ? ServedJson{"string", "object"} : ServedJson{"string", "number"};
+      schema["type"] =
+          takes_document(verb, argument) ? ServedJson{"string", "object"} : ServedJson{"string", "number", "array"};
       break;
     case ArgumentKind::texts:
       schema = {{"type", "array"}, {"items", {{"type", "string"}}}};
@@ -80,7 +81,8 @@ ServedJson schema_of(const Verb& verb, const ArgumentDescription& argument) {
   if (!argument.choices.empty()) schema = {{"type", "string"}, {"enum", argument.choices}};
   schema["description"] = argument.help;
   if (takes_document(verb, argument))
-    schema["description"] = argument.help + ". Its path or name, or an object with the content of such a file";
+    schema["description"] =
+        argument.help + ". Its path or name, or the content of such a file, as an object or as text";
   return schema;
 }
 
@@ -123,11 +125,19 @@ VerbQuestion served_question(const Verb& verb, const ServedJson& arguments) {
     if (value.is_object() && takes_document(verb, argument)) {
       question.document = parse_json_document(json_text(value, 1), "scenario.yaml");
       question.options.emplace_back(argument.name, "scenario.yaml");
+    } else if (value.is_string() && takes_document(verb, argument) &&
+               value.get_ref<const std::string&>().find('\n') != std::string::npos) {
+      question.document = parse_document(value.get<std::string>(), "scenario.yaml");
+      question.options.emplace_back(argument.name, "scenario.yaml");
     } else if (argument.kind == ArgumentKind::flag) {
       if (!value.is_boolean()) throw UserError(fmt::format("{}: true or false expected", property));
       if (value.get<bool>()) question.options.emplace_back(argument.name, "true");
     } else if (argument.kind == ArgumentKind::texts && value.is_array()) {
       for (const ServedJson& item : value) question.options.emplace_back(argument.name, argument_text(property, item));
+    } else if (argument.kind == ArgumentKind::text && value.is_array() && !takes_document(verb, argument)) {
+      std::vector<std::string> items;  // a list of names, as "--nodes-of a,b" has it
+      for (const ServedJson& item : value) items.push_back(argument_text(property, item));
+      question.options.emplace_back(argument.name, fmt::format("{}", fmt::join(items, ",")));
     } else {
       question.options.emplace_back(argument.name, argument_text(property, value));
     }
