@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -117,6 +118,14 @@ TEST_CASE("published figures of low-communication training follow from the simul
   for (const auto& [group, seconds] : simulate(workers).breakdown.exposed_communication) exchange += 100 * seconds;
   const double bytes = workers.network.parameters(), rate = workers.cluster.node.hca_rate.value;
   CHECK(exchange == Approx(2 * bytes / rate * (1 - 1.0 / 4)).epsilon(0.01));
+}
+
+TEST_CASE("the exchanges of INTELLECT-1 take the times that its links are assumed for", "[diloco]") {
+  for (const auto& [row, seconds] : {std::pair{"usa", 103.0}, {"three-continents", 473.0}}) {
+    const Result r =
+        simulate(read_scenario(shipped_file("scenarios/measured/diloco/intellect-1.yaml@" + std::string(row))));
+    CHECK(100 * r.breakdown.exposed_communication.at("all-reduce over copies") == Approx(seconds).epsilon(0.005));
+  }
 }
 
 TEST_CASE("no measured run has a network so slow that its rate bounds the slow-down of kernels", "[diloco][validate]") {
