@@ -104,6 +104,9 @@ TEST_CASE("a config of another size of these families has its published paramete
       {"{_class_name: WanModel, model_type: i2v, dim: 5120, ffn_dim: 13824, freq_dim: 256, in_dim: 36, out_dim: 16, "
        "num_heads: 40, num_layers: 40, text_len: 512}",
        16.4e9},
+      {"{_class_name: WanModel, model_type: i2v, dim: 5120, ffn_dim: 13824, freq_dim: 256, in_dim: 36, out_dim: 16, "
+       "num_heads: 40, num_layers: 40, text_len: 512, sizes: {picture: 0}}",
+       14'288'491'584.0 + 20 * 4 * 5120},
       {"{_class_name: WanTransformer3DModel, in_channels: 36, image_dim: 1280, added_kv_proj_dim: 5120, "
        "pos_embed_seq_len: null}",
        16.4e9},
