@@ -108,6 +108,7 @@ GroupRoute route_of_group(const Machine& machine, const GroupFlow& group, GroupB
           add_load(balance.total, route.links, weight);
         }
         merged.reachable = merged.reachable && route.reachable;
+        merged.slow = merged.slow || route.slow;
         if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
         for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * weight});
       }

@@ -150,6 +150,7 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
   for (const Layer* layer : layers) {
     for (const ParameterTensor& tensor : layer->parameters) {
       const ZeroShares& shares = tensor.expert ? experts : dense;
+      held.scales += tensor.scales * (tensor.elements / shares.parameters);
       if (!tensor.frozen) {
         hold(tensor.elements, shares);
         continue;
@@ -225,6 +226,7 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   hold(memory.parameters, MemoryClass::parameters, "parameters",
        (copied ? element_size(precision) : state) * (held.parameters - held.narrow));
   hold(memory.parameters, MemoryClass::parameters, "parameters in formats of their own", held.narrow_bytes);
+  hold(memory.parameters, MemoryClass::parameters, "scales of the parameters' blocks", held.scales);
   if (wide && copied && has_master_weights(precision))
     hold(memory.parameters, MemoryClass::parameters, "fp32 parameters", state * held.optimizer);
   hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);

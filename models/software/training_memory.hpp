@@ -96,6 +96,7 @@ struct HeldElements {
   double by_adam = 0;       ///< part of `optimizer` that Adam updates if the optimizer makes matrices orthogonal
   double narrow = 0;        ///< parameters with an element size of their own (`ParameterTensor::stored`)
   Bytes narrow_bytes = {};  ///< size of the narrow parameters
+  Bytes scales = {};        ///< scales of the parameters' blocks (`ParameterTensor::scales`)
   double side_factors = 0;  ///< elements of the factors of matrices' sides (`Optimizer::side_products`)
 };
 

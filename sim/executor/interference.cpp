@@ -35,7 +35,7 @@ void Interference::settle() {
     ActorState& a = table_.actors[actor];
     a.unsettled = false;
     KindSet kinds = 0;
-    for (const Kind kind : {Kind::compute, Kind::local, Kind::send, Kind::recv})
+    for (const Kind kind : {Kind::compute, Kind::local, Kind::send, Kind::recv, Kind::join})
       if (a.active[static_cast<std::uint8_t>(kind)] > 0) kinds |= bit(kind);
     if (kinds == a.active_kinds && !a.new_work) continue;
     retime(actor, kinds);
@@ -68,7 +68,7 @@ void Interference::retime(Actor actor, KindSet kinds) {
 
 void Interference::slow_ports(Actor actor, KindSet kinds) {
   ActorState& a = table_.actors[actor];
-  const KindSet messages = bit(Kind::send) | bit(Kind::recv);
+  const KindSet messages = bit(Kind::send) | bit(Kind::recv) | kSlowMessages;
   const double speed = contention_ && (kinds & messages) ? contention_->speed(actor, Kind::send, kinds) : 1.0;
   if (speed == a.port_speed) return;
   a.port_speed = speed;

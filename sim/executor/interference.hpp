@@ -18,6 +18,10 @@ class Interference {
   void change_active(Actor actor, Kind kind, int change) {
     if (contention_) count(actor, kind, change);
   }
+  /// Counts a message that begins (+1) or ends (−1) at the actor that sends or receives it.
+  void change_moving(Actor actor, Kind kind, bool on_slow_route, int change) {
+    change_active(actor, on_slow_route ? Kind::join : kind, change);
+  }
   /// Takes note of work that has begun. It gets its timer when the time step settles, together with everything that
   /// runs beside it.
   void add_work(Actor actor);

@@ -49,27 +49,30 @@ void Joins::begin(StreamState& last) {
   const auto came_last = [&](StreamId id) { return same_moment(table_.streams[id].posted, context_.now); };
   const OpId cause = table_.streams[*std::find_if(all.begin(), all.end(), came_last)].cause;
   const bool moves = flows(m);
-  const int busy = moves && !group_flow(last).by_engines ? 1 : 0;
   for (const StreamId id : all) {
     StreamState& s = table_.streams[id];
     s.started = context_.now;
     if (!came_last(id)) s.cause = cause;
     streams_.announce_start(s);
-    if (moves)
-      interference_.change_active(s.actor, Kind::send, busy);
-    else
-      streams_.finish(s, Outcome::done);
+    if (!moves) streams_.finish(s, Outcome::done);
   }
-  if (moves)
-    transfers_.start(make_flow(std::move(all)));
-  else
-    give_back(std::move(all));
+  if (!moves) return give_back(std::move(all));
+  const TransferId flow = make_flow(std::move(all));
+  transfers_.start(flow);
+  for (const StreamId member : members_[transfers_[flow].members]) change_moving(flow, member, +1);
+}
+
+/// Counts a member's flow that begins (+1) or ends (−1), unless copy engines move it.
+void Joins::change_moving(TransferId id, StreamId member, int change) {
+  const Transfer& t = transfers_[id];
+  if (!t.group->by_engines) interference_.change_moving(table_.streams[member].actor, Kind::send, t.slow, change);
 }
 
 void Joins::resume(StreamState& s, const Transfers::MovedBytes& moved) {
   streams_.announce_start(s);
-  interference_.change_active(s.actor, Kind::send, +1);
-  transfers_.resume(make_flow({table_.id_of(s)}), s.started, moved);
+  const TransferId flow = make_flow({table_.id_of(s)});
+  transfers_.resume(flow, s.started, moved);
+  change_moving(flow, table_.id_of(s), +1);
 }
 
 const GroupFlow& Joins::group_flow(Actor actor, const Message& m) const {
@@ -112,7 +115,7 @@ void Joins::end(TransferId id, Outcome outcome) {
   for (const StreamId member : members) {
     StreamState& s = table_.streams[member];
     note_transfer(t, s);
-    interference_.change_active(s.actor, Kind::send, t.group->by_engines ? 0 : -1);
+    if (!t.group->by_engines) interference_.change_moving(s.actor, Kind::send, t.slow, -1);
     streams_.finish(s, outcome);
   }
   give_back(std::move(members));
@@ -128,11 +131,10 @@ void Joins::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {
   const auto of_failed = [this, failed](StreamId member) { return table_.streams[member].actor == failed; };
   const Members& under_way = members_[t.members];
   if (std::none_of(under_way.begin(), under_way.end(), of_failed)) return;
-  const bool by_engines = t.group->by_engines;
   transfers_.report(id, transfers_.withdraw(id), Outcome::cancelled, true, true);
   for (const StreamId member : release(id)) {
     table_.streams[member].transfer = {};
-    interference_.change_active(table_.streams[member].actor, Kind::send, by_engines ? 0 : -1);
+    change_moving(id, member, -1);
     if (!of_failed(member)) orphans.push_back(member);
   }
 }

@@ -42,6 +42,7 @@ class Joins : private Parts {
 
   const GroupFlow& group_flow(const StreamState& s) const { return group_flow(s.actor, s.front().message); }
   TransferId make_flow(Members);
+  void change_moving(TransferId, StreamId member, int change);
   Members& members_waiting(Tag);
   Members take_waiting(std::unordered_map<Tag, Members>::iterator);
   void give_back(Members);

@@ -17,7 +17,7 @@ bool same(std::span<const T> a, std::span<const T> b) {
 bool same(const Route& a, const Route& b) {
   return same(a.links, b.links) && same(a.legs, b.legs) && a.latency.count == b.latency.count &&
          a.reachable == b.reachable && a.chunk.value == b.chunk.value && a.name == b.name &&
-         a.alternatives == b.alternatives;
+         a.alternatives == b.alternatives && a.slow == b.slow;
 }
 
 }  // namespace
@@ -49,6 +49,7 @@ const Route& RouteCache::find(const GroupFlow& group) {
     GroupRoute found = route_of_group(machine_, group, balance_);
     route.latency = found.latency;
     route.reachable = found.reachable;
+    route.slow = found.slow;
     route.links = group_links_.emplace_back(std::move(found.links));
   }
   add(entry, route);
@@ -156,6 +157,7 @@ void Transfers::resume(TransferId id, double began, const MovedBytes& so_far) {
   t.by_legs = t.timed = false;
   t.route = &find_route(t);
   t.links = t.route->links;
+  t.slow = t.route->slow;
   t.latency = t.leg_latency = t.route->latency + t.extra_latency;
   if (so_far.latency_left > 0) {
     t.state = Transfer::State::latency;

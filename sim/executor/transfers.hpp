@@ -80,6 +80,7 @@ struct alignas(64) Transfer {
   bool timed = false;  // a timer for its latency is set
   bool by_legs = false;
   bool is_load = false;  // it counts as a load of its links
+  bool slow = false;     // the route that it started on is slow: see kSlowMessages
   Actor from = 0, to = 0;
   StreamId send, recv;  // an eager sender may have continued
   ChannelId channel;
@@ -149,6 +150,7 @@ class Transfers {
     ++count_;
     t.started = t.leg_started = context_.now;
     const Route& route = choose_route(t);
+    t.slow = route.slow;
     if (route.reachable)
       take_route(id, route);
     else

@@ -159,7 +159,7 @@ void FoldGraph::take_slot_routes(Actor actor) {
 /// Appends the links that a slot's route crosses, and returns the number of its kind.
 std::uint32_t FoldGraph::take_route(const Route& route, std::size_t slot) {
   const auto segment = static_cast<std::uint32_t>(slot) * kLegsOfSlot;
-  RouteKind kind{route.latency, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
+  RouteKind kind{route.latency, route.chunk, static_cast<std::uint16_t>(route.legs.size()), route.slow ? 1U : 0U};
   if (route.legs.empty())
     for (const LinkUse& u : route.links) use(u.link, segment, u.weight);
   for (std::size_t l = 0; l < route.legs.size(); ++l) {
@@ -192,6 +192,7 @@ void FoldGraph::take_group(FoldGroup& group) {
     const GroupRoute route = route_of_group(machine_, *group.flow, balance_);
     if (!route.reachable) refusal_ = "members of a group do not reach each other";
     group.latency = route.latency;
+    group.slow = route.slow;
     for (const LinkUse& u : route.links) use(u.link, 0, u.weight);
   }
   add_crossings();
@@ -308,8 +309,8 @@ ColouredGraph FoldGraph::coloured_graph() const {
     colour(ElementKind::actor, hash);
   }
   for (const FoldGroup& g : groups)
-    colour(ElementKind::group,
-           hash_numbers({g.members.size(), bits(g.latency.count), g.flow ? 1U + (g.flow->by_engines ? 1U : 0U) : 0U}));
+    colour(ElementKind::group, hash_numbers({g.members.size(), bits(g.latency.count),
+                                             g.flow ? 1U + (g.flow->by_engines ? 1U : 0U) + (g.slow ? 2U : 0U) : 0U}));
   for (std::size_t b = 0; b < bundles.size(); ++b) {
     std::uint64_t sum = 0;  // the order of a bundle's links does not count
     for (const std::uint32_t l : bundles[b]) sum += mix_bits(attributes(l));

@@ -24,7 +24,7 @@ struct RouteKind {
   Picoseconds latency;
   Bytes chunk;
   std::uint16_t legs = 0;
-  std::uint64_t leg_costs = 0;  ///< hash of the latencies and rates of its legs
+  std::uint64_t leg_costs = 0;  ///< hash of the latencies and rates of its legs, and of Route::slow
   auto operator<=>(const RouteKind&) const = default;
 };
 
@@ -62,6 +62,7 @@ struct FoldGroup {
   std::uint32_t orbit_size = 1;
   Picoseconds latency;                                   ///< latency of its longest route, if the latency counts
   std::vector<std::pair<Actor, std::uint16_t>> members;  ///< actor, and index into the actor's meetings
+  bool slow = false;                                     ///< one of its routes is slow
 };
 
 /// Everything that folding compares: the attributes of actors, their peers, and the links that their messages and

@@ -174,6 +174,7 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
     KnownGroup& known_group = known_groups_[c];
     flow.known_group = &known_group;
     known_group.route.latency = first[c]->latency;
+    known_group.route.slow = first[c]->slow;
     known_group.route.links = links_.emplace_back(list_of(consumption.group_uses(c)));
   }
 }

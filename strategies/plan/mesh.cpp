@@ -193,7 +193,7 @@ int Mesh::expert_tensor_of(int of_rank) const {
   return expert_tensor > 0 ? index_in_stage(of_rank) % expert_tensor : coordinates(of_rank).tensor;
 }
 
-std::string Mesh::in_words() const {
+std::string Mesh::in_words(const std::string& exchange) const {
   std::vector<std::string> parts;
   for (const StageWidth& width : widths) parts.push_back(fmt::format("{} x {}", width.tensor, width.data));
   if (!widths.empty()) return fmt::format("pipeline {} (tensor x data: {})", pipeline, fmt::join(parts, ", "));
@@ -201,7 +201,8 @@ std::string Mesh::in_words() const {
     if (axis == Axis::context && splits_context())
       parts.push_back(fmt::format("context {} (ulysses {} x ring {})", context, ulysses, size(Axis::ring)));
     else if (size(axis) > 1)
-      parts.push_back(fmt::format("{} {}", name_of(axis), size(axis)));
+      parts.push_back(fmt::format("{} {}{}", name_of(axis), size(axis),
+                                  axis == Axis::context && !exchange.empty() ? " (" + exchange + ")" : ""));
   }
   std::string text = parts.empty() ? "1 rank" : fmt::format("{}", fmt::join(parts, " x "));
   // Expert ranks are ranks of the other axes, so they are no factor of the product.

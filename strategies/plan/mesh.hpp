@@ -70,7 +70,8 @@ struct Mesh : Degrees {
   int expert_tensor_of(int rank) const;
 
   /// Lists the axes of more than one rank, for example "tensor 8 x data 16 x pipeline 8"; "1 rank" if there are none.
-  std::string in_words() const;
+  /// `exchange` is what context ranks do with keys and values, for example "ring"; "": the text does not say it.
+  std::string in_words(const std::string& exchange = "") const;
 
  private:
   using Group = std::vector<int> (Mesh::*)(int rank) const;

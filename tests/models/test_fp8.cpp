@@ -3,6 +3,7 @@
 
 #include "models/networks/layers/layer_builder.hpp"
 #include "models/software/stack.hpp"
+#include "models/software/training_memory.hpp"
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
@@ -58,6 +59,34 @@ TEST_CASE("casts to fp8 move the bytes that their scaling needs", "[fp8]") {
   CHECK(work_of(current.backward, "fc.gradient_cast.maximum").bytes.value == 2 * kRows * 512);
   CHECK(linear(Fp8Scaling::delayed, false).delayed_products == 1);
   CHECK(current.delayed_products == 0);
+}
+
+TEST_CASE("tensors in fp8 with block scales keep their scales in memory", "[fp8]") {
+  const auto kept_input = [](Fp8Scaling scaling) {
+    for (const KeptTensor& tensor : linear(scaling, true).saved_tensors)
+      if (tensor.name == "fc.input") return tensor.bytes.value / (kRows * 256);
+    return 0.0;
+  };
+  CHECK(kept_input(Fp8Scaling::current) == 1);
+  CHECK(kept_input(Fp8Scaling::block) == 1 + 1.0 / 32);  // a byte for 32 elements, or four for 128
+  const auto weight_scales = [](Fp8Scaling scaling, bool any_layout) {
+    return linear(scaling, any_layout).parameters.front().scales.value;
+  };
+  CHECK(weight_scales(Fp8Scaling::block, true) == 2.0 / 32);  // of rows and of columns
+  CHECK(weight_scales(Fp8Scaling::block, false) == 0);        // squares of 128 x 128
+  CHECK(weight_scales(Fp8Scaling::current, true) == 0);
+  // Ranks that shard the parameters hold their part of the scales.
+  const Layer blocks = linear(Fp8Scaling::block, true);
+  ZeroShares sharded;
+  sharded.parameters = 8;
+  CHECK(held_elements({&blocks}, {}, {}).scales.value == 256 * 512 * 2.0 / 32);
+  CHECK(held_elements({&blocks}, sharded, sharded).scales.value == 256 * 512 * 2.0 / 32 / 8);
+  const Layer tensors = linear(Fp8Scaling::current, true);
+  const auto parameters = [](const Layer& layer) {
+    return static_memory(held_elements({&layer}, {}, {}), Precision::bf16, find_optimizer("adam", {}), SoftwareStack{})
+        .parameters.value;
+  };
+  CHECK(parameters(blocks) - parameters(tensors) == 256 * 512 * 2.0 / 32);
 }
 
 TEST_CASE("tensor ranks cast their own tokens before they gather them", "[fp8]") {

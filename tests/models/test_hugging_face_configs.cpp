@@ -95,6 +95,37 @@ TEST_CASE("a config of another size of these families has its published paramete
       {"{_class_name: SD3Transformer2DModel, num_attention_heads: 38, num_layers: 38, qk_norm: rms_norm, "
        "dual_attention_layers: []}",
        8'056'627'520},
+      // The file of Stable Diffusion 3.5 Medium also has the fixed table of 384 x 384 positions: 2.47 billion.
+      {"{_class_name: SD3Transformer2DModel, num_attention_heads: 24, num_layers: 24, qk_norm: rms_norm, "
+       "dual_attention_layers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], caption_projection_dim: 1536, "
+       "pos_embed_max_size: 384, sample_size: 128}",
+       2'469'663'936.0 - 384 * 384 * 1536},
+      // Wan2.1-I2V-14B, by the names of the authors and of diffusers.
+      {"{_class_name: WanModel, model_type: i2v, dim: 5120, ffn_dim: 13824, freq_dim: 256, in_dim: 36, out_dim: 16, "
+       "num_heads: 40, num_layers: 40, text_len: 512}",
+       16.4e9},
+      {"{_class_name: WanModel, model_type: i2v, dim: 5120, ffn_dim: 13824, freq_dim: 256, in_dim: 36, out_dim: 16, "
+       "num_heads: 40, num_layers: 40, text_len: 512, sizes: {picture: 0}}",
+       14'288'491'584.0 + 20 * 4 * 5120},
+      {"{_class_name: WanTransformer3DModel, in_channels: 36, image_dim: 1280, added_kv_proj_dim: 5120, "
+       "pos_embed_seq_len: null}",
+       16.4e9},
+      // Mamba-Codestral-7B-v0.1 (mistral.ai), LongCat-Flash (arXiv:2509.01322) and Gemma 2 27B (model card).
+      {"{model_type: mamba2, hidden_size: 4096, num_hidden_layers: 64, num_heads: 128, head_dim: 64, n_groups: 8, "
+       "state_size: 128, vocab_size: 32768, intermediate_size: 8192, norm_before_gate: true, time_step_init_scheme: "
+       "random, time_step_scale: 1.0, time_step_limit: [0.0, Infinity], tie_word_embeddings: false}",
+       7'285'403'648},
+      {"{model_type: longcat_flash, attention_method: MLA, attention_bias: false, vocab_size: 131072, hidden_size: "
+       "6144, "
+       "ffn_hidden_size: 12288, expert_ffn_hidden_size: 2048, num_layers: 28, num_attention_heads: 64, kv_lora_rank: "
+       "512, q_lora_rank: 1536, qk_rope_head_dim: 64, qk_nope_head_dim: 128, v_head_dim: 128, mla_scale_q_lora: true, "
+       "mla_scale_kv_lora: true, routed_scaling_factor: 6.0, n_routed_experts: 512, zero_expert_num: 256, "
+       "zero_expert_type: identity, moe_topk: 12, max_position_embeddings: 131072}",
+       560e9},
+      {"{model_type: gemma2, hidden_size: 4608, intermediate_size: 36864, num_attention_heads: 32, "
+       "num_key_value_heads: 16, head_dim: 128, num_hidden_layers: 46, vocab_size: 256000, max_position_embeddings: "
+       "8192, sliding_window: 4096, sliding_window_size: 4096}",
+       27'227'128'320},
       {"{model_type: dinov2, hidden_size: 1536, num_attention_heads: 24, num_hidden_layers: 40, patch_size: 14, "
        "image_size: 518, use_swiglu_ffn: true}",
        1'136'480'768},
@@ -108,6 +139,23 @@ TEST_CASE("a config of another size of these families has its published paramete
     CAPTURE(config);
     CHECK(built(parsed_config(config)).parameters() == Approx(published).epsilon(0.005));
   }
+}
+
+TEST_CASE("a token of LongCat-Flash uses the parameters that its report states on average", "[network][hugging_face]") {
+  const std::string config =
+      "{model_type: longcat_flash, num_layers: 28, kv_lora_rank: 512, q_lora_rank: 1536, qk_rope_head_dim: 64, "
+      "qk_nope_head_dim: 128, v_head_dim: 128";
+  const double embedding = 131072.0 * 6144;  // of which a token reads one row
+  CHECK(built(parsed_config(config + "}")).active_parameters() - embedding == Approx(27e9).epsilon(0.01));
+  CHECK_THROWS_WITH(parsed_config(config + ", moe_topk: 10}"), Contains("a fraction is not modelled"));
+  CHECK_THROWS_WITH(parsed_config(config + ", num_hidden_layers: 28}"), Contains("expected two for each"));
+}
+
+TEST_CASE("networks of the catalog refuse cross-attention to another network", "[network][hugging_face]") {
+  CHECK_THROWS_WITH(parsed_config("{model_type: electra, add_cross_attention: true}"),
+                    Contains("model.add_cross_attention: cross-attention to another network is not modelled"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: distilbert, is_decoder: true}"), Contains("expected false"));
+  CHECK_NOTHROW(parsed_config("{model_type: electra, add_cross_attention: false, is_decoder: false}"));
 }
 
 TEST_CASE("FLOP of networks that configs stand for are those of their products", "[network][hugging_face]") {

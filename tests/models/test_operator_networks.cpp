@@ -280,6 +280,28 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
       Contains("kernel reads the rows of other context ranks"));
 }
 
+TEST_CASE("sizes are whole where they count elements, and their errors name their lines",
+          "[network][operators][errors]") {
+  const auto error = [](const std::string& sizes, const std::string& in = "hidden") {
+    try {
+      parsed_config("model_type: operators\ntokens: 16\nsizes:\n" + sizes +
+                    "layers:\n  - layer: head\n    operators: [linear: {in: " + in +
+                    ", out: 4}, cross_entropy: {classes: 4}]\n");
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(error("  hidden: 5/2\n") ==
+        "config.json:4:11: model.sizes.hidden: \"5/2\" is 2.5, and in of linear counts elements; expected a whole "
+        "number");
+  CHECK(error("  share: 5/2\n  hidden: 4 * share\n").empty());  // a size may be a fraction where nothing counts it
+  CHECK(error("  hidden: 8\n", "hidden / 3") ==
+        "config.json:7:25: model.layers: linear: in: \"hidden / 3\" is 2.666666667; expected a whole number");
+  CHECK(error("  hidden: 8\n  inner: 4 * hiden\n") ==
+        "config.json:5:10: model.sizes.inner: no size \"hiden\"; did you mean \"hidden\"?");
+}
+
 TEST_CASE("widths of rows are compared between operators, branches and layers", "[network][operators][errors]") {
   const auto error = [](const std::string& layers) {
     try {

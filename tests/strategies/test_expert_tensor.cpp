@@ -72,6 +72,7 @@ TEST_CASE("experts lie over all ranks of a stage, in the mesh's order", "[expert
   CHECK(mesh.expert_replicas(5) == std::vector<int>{1, 5});
   CHECK(mesh.group(13, Axis::expert) == std::vector<int>{13, 15});  // ranks of the second stage
   CHECK(mesh.in_words() == "tensor 2 x context 2 x data 2 x pipeline 2, expert parallel 2, expert tensor parallel 2");
+  CHECK(mesh.in_words("ring").starts_with("tensor 2 x context 2 (ring) x data 2 x pipeline 2,"));
   mesh.order = {Axis::pipeline, Axis::data, Axis::tensor, Axis::context};
   CHECK(mesh.group(0, Axis::expert_tensor) == std::vector<int>{0, 2});
   CHECK(mesh.group(0, Axis::expert) == std::vector<int>{0, 4});

@@ -76,9 +76,10 @@ TEST_CASE("validate horovod prints its four predictions, and writes their errors
   shell.check_refused(
       "validate seeds",
       "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, memory, "
-      "plans, mlperf, published, dataparallel, horovod, post-training, serving, packets, engines, training-2026, "
+      "plans, mlperf, published, dataparallel, horovod, post-training, serving, packets, engines, answered, "
+      "training-2026, "
       "mlperf-v6, "
-      "outside-the-fit, schedules");
+      "outside-the-fit, schedules, diloco");
   // The help and the error name every folder with measured runs.
   const std::string help = shell.trainyard("validate --help").out, error = shell.trainyard("validate seeds").err;
   const std::string summary = help.substr(0, help.find("Usage:"));

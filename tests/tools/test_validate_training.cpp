@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -382,6 +385,41 @@ TEST_CASE("an inconsistent family of measured runs is refused at its place", "[v
   CHECK_THROWS_WITH(read("[id, ", "[name, "), Contains("\"id\" expected as the first"));
   CHECK_THROWS_WITH(read("[id, plan.micro_batch_size", "[id, scaled_from"), Contains("no row \"1\" among its 2"));
   CHECK_THROWS_WITH(read("columns", "colums"), Contains("did you mean"));
+}
+
+TEST_CASE("published steps of 2022 to 2026 are answered, as many as the manual says", "[validate][answered]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate answered --json -");
+  REQUIRE(answer.exit == 0);
+  const json all = parse_json(answer.out);
+  CHECK(all.at("published") == 260);
+  CHECK(all.at("published").get<int>() == all.at("answered").get<int>() + all.at("refused").get<int>());
+  std::set<std::string> scenarios;
+  for (const json& step : all.at("steps")) scenarios.insert(step.at("scenario").get<std::string>());
+  CHECK(scenarios.size() == 260);  // no row answers two steps
+  const std::string manual = file_text(TRAINYARD_SOURCE_DIR "/tools/manual/validation.md");
+  CHECK_THAT(manual,
+             Contains(fmt::format("Of {} published steps of 2022 to 2026 that were collected before, {} are answered",
+                                  all.at("published").get<int>(), all.at("answered").get<int>())));
+  CHECK_THAT(shell.trainyard("validate answered --points").out,
+             Contains("scenarios/measured/training-2026/bridge-deepseek-v3.yaml@26.06.01-GB300-256-L50"));
+}
+
+TEST_CASE("the manual has the predicted utilizations of INTELLECT-1", "[validate][diloco]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate diloco --points --json -");
+  REQUIRE(answer.exit == 0);
+  const json all = parse_json(answer.out);
+  std::map<std::string, std::vector<double>> predicted;
+  for (const json& set : all.at("sets"))
+    for (const json& point : set.at("points"))
+      predicted[set.at("name").get<std::string>().substr(0, 3)].push_back(point.at("predicted").get<double>() * 100);
+  for (auto& [name, values] : predicted) std::sort(values.begin(), values.end());
+  REQUIRE(predicted.at("mfu").size() == 2);
+  REQUIRE(predicted.at("com").size() == 2);
+  CHECK_THAT(file_text(TRAINYARD_SOURCE_DIR "/tools/manual/validation.md"),
+             Contains(fmt::format("Predicted are {:.1f} and {:.1f} %, {:.1f} and\n{:.1f} %.", predicted["mfu"][0],
+                                  predicted["mfu"][1], predicted["com"][0], predicted["com"][1])));
 }
 
 }  // namespace tools_test_validate_training

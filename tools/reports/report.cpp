@@ -35,7 +35,7 @@ std::string gpus_in_words(const Scenario& s) {
 /// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, collectives timed by a fitted model".
 std::string mesh_in_words(const Scenario& s) {
   const PlanChoice& p = s.plan;
-  std::string text = p.mesh.in_words();
+  std::string text = p.mesh_in_words();
   if (p.sharding.sequence) text += ", sequence parallel";
   if (p.mesh.pipeline > 1) text += ", " + p.schedule;
   if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);

@@ -98,6 +98,11 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   if (what_ifs.empty() || r.post_training) return text;
   text += what_if_line(r, what_ifs);
   for (const WhatIf& w : what_ifs)
+    if (w.resource_class == kMeshOrder && w.saves(r.step_time) >= kWorthNaming)
+      text += fmt::format(
+          "{}pipelines cross the network between sites; within sites they save {} of the step:\n{}--set \"{}\"\n",
+          report_label("advice"), percent(w.saves(r.step_time)), report_label(""), w.sets.front());
+  for (const WhatIf& w : what_ifs)
     if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
       text += fmt::format(
           "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "

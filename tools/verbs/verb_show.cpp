@@ -109,7 +109,7 @@ View mesh_view(const Scenario& s, bool all) {
   constexpr std::size_t screenful = 64;
   const std::size_t shown = all ? ranks.size() : std::min(screenful, ranks.size());
   std::string text = fmt::format("{}: {} in a mesh of {}, on {} of {} ({})\n", s.name,
-                                 counted_noun(static_cast<std::int64_t>(ranks.size()), "rank"), m.in_words(),
+                                 counted_noun(static_cast<std::int64_t>(ranks.size()), "rank"), s.plan.mesh_in_words(),
                                  ranks.size(), counted_noun(s.cluster.gpus(), "GPU"), s.cluster.node.gpu.name);
   if (s.plan.splits_model()) text += mesh_drawing(s, ranks, all) + "\n";
   TextTable table{">rank"};

@@ -12,8 +12,23 @@ namespace {
 
 constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
 constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
+/// Kernels beside an exchange over a network lose at most this many times the network's share of the bandwidth of the
+/// GPU's memory. Assumed: the bytes of an exchange cross the memory a few times, and a library's kernels spin beside them;
+/// 200 leaves each measured run as its stack or GPU states it, since all of them have networks above the bound.
+constexpr double kMostDelayByShare = 200;
+
+/// Speed of kernels beside messages over this node's network, by the network's rate alone: a bound from below.
+double speed_beside_network(const NodeType& type) {
+  const BytesPerSecond rate = type.hca_rate * type.hcas;
+  if (rate.value <= 0 || type.gpu.memory_bandwidth.value <= 0) return 0;
+  return 1 / (1 + kMostDelayByShare * (rate / type.gpu.memory_bandwidth));
+}
 
 }  // namespace
+
+bool has_slow_network(const NodeType& type) {
+  return speed_beside_network(type) > type.gpu.compute_while_communicating;
+}
 
 Seconds dispatch_time(const NodeType& type, const SoftwareStack& stack) {
   return stack.kernel_dispatch / type.cpu.thread_speed;
@@ -37,6 +52,8 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
     return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
   });
   if (!interferes_) return;
+  has_slow_networks_ =
+      std::any_of(types.begin(), types.end(), [](const NodeType* type) { return has_slow_network(*type); });
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     ports_[rank] = graph_.links_from(actors_[rank]);
     const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
@@ -138,12 +155,27 @@ Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const 
 }
 
 Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
-  return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
+  Route route = routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
+  route.slow = has_slow_networks_ && is_slow(from, to);
+  return route;
 }
 
 void ClusterMachine::visit_route(Actor from, Actor to, PathClass path_class,
                                  const std::function<void(const Route&)>& visit) const {
-  routing_.visit_route(device(from), device(to), path_class, to_picoseconds(stack_.network_step), visit);
+  const Picoseconds software = to_picoseconds(stack_.network_step);
+  if (!has_slow_networks_ || !is_slow(from, to))
+    return routing_.visit_route(device(from), device(to), path_class, software, visit);
+  routing_.visit_route(device(from), device(to), path_class, software, [&visit](const Route& route) {
+    Route slow_route = route;
+    slow_route.slow = true;
+    visit(slow_route);
+  });
+}
+
+bool ClusterMachine::is_slow(Actor from, Actor to) const {
+  const std::span<const Device> devices = graph_.devices();
+  return devices[device(from)].node != devices[device(to)].node &&
+         (has_slow_network(type_of(from)) || has_slow_network(type_of(to)));
 }
 
 /// Names a removed device or cable of one of the two nodes, or else the first removed one.
@@ -164,7 +196,9 @@ double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
   if (static_cast<std::size_t>(actor) >= ranks_) return 1;
   const Gpu& gpu = type_of(actor).gpu;
   if (kind == Kind::send || kind == Kind::recv) return (active & kWork) ? gpu.communication_while_computing : 1;
-  return (active & kMessages) ? gpu.compute_while_communicating : 1;
+  if (active & kMessages) return gpu.compute_while_communicating;
+  if (!(active & kSlowMessages)) return 1;
+  return std::max(gpu.compute_while_communicating, speed_beside_network(type_of(actor)));
 }
 
 std::uint64_t ClusterMachine::equivalence_class(Actor actor) const {

@@ -15,6 +15,10 @@ Seconds dispatch_time(const NodeType&, const SoftwareStack&);
 /// its host does not run ahead. Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
+/// Does the network of such nodes slow kernels less than exchanges inside a node do? Kernels beside an exchange between
+/// nodes lose at most 200 times the share of the GPU's memory bandwidth that the rate of all the node's adapters is.
+bool has_slow_network(const NodeType&);
+
 // Values of Work::kernel that are not single kernels:
 constexpr std::uint16_t kStepOverhead = 1000;    ///< host work of one step
 constexpr std::uint16_t kCycleWait = 1001;       ///< wait for the coordinator's next tick
@@ -79,8 +83,9 @@ class ClusterMachine : public Machine, private Contention {
 
  private:
   ClusterSpec spec_;
-  bool interferes_ = false;    // kernels and messages slow each other on some GPU
-  mutable DeviceGraph graph_;  // caches the paths that it has found
+  bool interferes_ = false;         // kernels and messages slow each other on some GPU
+  bool has_slow_networks_ = false;  // a network slows kernels less than exchanges in a node do
+  mutable DeviceGraph graph_;       // caches the paths that it has found
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;
@@ -98,6 +103,8 @@ class ClusterMachine : public Machine, private Contention {
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
 
+  /// Returns true for a message over a network that slows kernels less than exchanges in a node do.
+  bool is_slow(Actor from, Actor to) const;
   const NodeType& type_of(Actor actor) const { return *types_.at(static_cast<std::size_t>(actor)); }
   bool host_runs_ahead() const { return stack_.host.runs_ahead && compute_scale_ == 1; }
   Cost fused_cost(const NodeType&, std::size_t run) const;

@@ -37,6 +37,8 @@ Bytes Fp8Products::element() const {
   return bare + scale / (scaling == Fp8Scaling::nvfp4 ? 16.0 : 32.0);
 }
 
+Bytes Fp8Products::scales() const { return is_used && scaling == Fp8Scaling::block ? Bytes{1.0 / 32} : Bytes{}; }
+
 Bytes Fp8Products::weight_copies() const { return is_used && format() != Precision::fp8 ? element() * 2 : Bytes{}; }
 
 Bytes Fp8Products::cast_traffic(double elements, Bytes source, bool both) const {

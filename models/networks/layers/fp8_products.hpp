@@ -48,6 +48,13 @@ struct Fp8Products {
   Precision format() const { return format_of(scaling); }
   /// Size of an element of an operand; below 8 bits with its share of the scale of its block.
   Bytes element() const;
+  /// Scales of blocks in memory for each element of an operand in fp8: a byte for 32 elements (TransformerEngine,
+  /// mxfp8_tensor.py, without the padding of small tensors), or four for 128 (DeepSeek-V3); 0 for other scalings. Below 8
+  /// bits `element` has them.
+  Bytes scales() const;
+  /// Scales for each element of a weight that is itself in fp8. There are two copies if blocks lie along one dimension; the
+  /// square blocks of Hopper's weights have so few that they are left out.
+  Bytes weight_scales() const { return any_layout ? scales() * 2 : Bytes{}; }
   /// Size, for each element of a weight, of the copies that stay beside it until the parameters are updated. Below 8
   /// bits there are two copies, one along each dimension. In fp8 there is no copy: frameworks keep the parameters
   /// themselves in fp8.

@@ -74,6 +74,7 @@ void LayerBuilder::linear(const Linear& l) {
   matrix.out = l.out;
   matrix.accumulated = accumulated_.value > 0 && !adapters_.has_rank();
   if (stores_narrow(l)) matrix.stored = stored_size(adapters_.base);
+  if (!stores_narrow(l)) matrix.scales = fp8_.weight_scales();
   linear(l, weight, bias);
 }
 
@@ -139,7 +140,8 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   // Only the kernels of weight gradients read the input: those of the matrix or of its adapter.
   const bool reads_input = !frozen || adapted;
   const bool keeps_input = l.keeps_input || casts_input;  // the cast input is a tensor of its own
-  const Bytes input = input_element * (rows_ * l.in) / l.input_shares;
+  const Bytes kept_element = input_element + (casts_gathered(l) ? Bytes{} : fp8_.scales());
+  const Bytes input = kept_element * (rows_ * l.in) / l.input_shares;
   if (keeps_input && reads_input) op.saved_tensors.push_back({l.name + ".input", input});
   if ((keeps_input || l.holds_input) && reads_input) op.for_weights += input;
   op.keeps_input = true;

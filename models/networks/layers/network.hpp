@@ -46,6 +46,7 @@ struct ParameterTensor {
   double rows = 0;           ///< rows of another matrix: an embedding's entries, a convolution's output channels
   bool frozen = false;       ///< it has no gradient and no optimizer states, or its backward kernel updates it
   Bytes stored = {};         ///< size of an element of a frozen tensor with its state; 0: the network's precision
+  Bytes scales = {};         ///< scales of blocks for each element, besides the element
   bool accumulated = false;  ///< the kernel of its gradient adds it to that of earlier micro-batches
 };
 

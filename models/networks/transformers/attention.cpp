@@ -382,14 +382,16 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   }
   if (l.config.head_norms != HeadNorms::none) head_norms(b, l, a);
   if (l.config.position_embedding == PositionEmbedding::rotary) rotary(b, l, a);
-  if (l.config.attention_sinks) {  // one number for each head, used in the kernel of attention
-    Operator sinks;
-    sinks.backward.push_back(
-        {elementwise("sinks.gradient", b.row_bytes(a.heads), l.precision), {b.parameter("sinks", a.heads)}});
-    b.add(std::move(sinks));
-  }
+  if (l.config.attention_sinks) attention_sinks(b, l, a);
   attention(b, l, a);
   if (l.config.attention_gate) attention_gate(b, l, query);
+}
+
+void attention_sinks(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  Operator sinks;
+  sinks.backward.push_back({elementwise(a.prefix + "sinks.gradient", b.row_bytes(a.heads), l.precision),
+                            {b.parameter(a.prefix + "sinks", a.heads)}});
+  b.add(std::move(sinks));
 }
 
 void attention_gate(LayerBuilder& b, const TransformerLayout& l, double width) {

@@ -216,7 +216,8 @@ void read_gemma(Fields& f, TransformerConfig& c) {
 
 void read_gemma2(Fields& f, TransformerConfig& c) {
   read_gemma(f, c);
-  c.sliding_window = read_size(f, "sliding_window", 4096);
+  c.sliding_window = f.has("sliding_window_size") ? read_size(f, {"sliding_window", "sliding_window_size"})
+                                                  : read_size(f, "sliding_window", 4096);
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 2);
 }
 

@@ -53,6 +53,8 @@ void read_llama_keys(Fields&, TransformerConfig&);
 void read_with_biases(Fields&, TransformerConfig&);
 /// Reads the keys of DeepSeek's latent attention, and those of `read_llama_keys`.
 void read_latent(Fields&, TransformerConfig&);
+/// Reads the ranks and widths of latent attention.
+void read_latent_sizes(Fields&, TransformerConfig&);
 /// Reads experts as DeepSeek names them, after dense layers.
 void read_routed_experts(Fields&, TransformerConfig&);
 /// Reads the keys that Qwen's mixtures of experts have in common, and those of `read_llama_keys`.

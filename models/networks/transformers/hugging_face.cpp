@@ -71,6 +71,9 @@ class ConfigReader {
   }
 
   void read() {
+    if (const Node* crossed = config_.find("add_cross_attention"); crossed && lower_case(crossed->scalar) == "true")
+      fail(crossed->place,
+           "model.add_cross_attention: cross-attention to another network is not modelled; expected false");
     for (const char* key : transformers::free_config_keys()) ignored_.insert(key);
     for (const std::string& key : section_.texts("ignored")) ignored_.insert(key);
     check_values();
@@ -224,8 +227,8 @@ class ConfigReader {
     const std::string formula = section_.formula("tokens", "");
     if (formula.empty()) return;
     OperatorLists lists;
-    lists.place = config_.place;
-    for (const auto& [name, node] : entry_.find("sizes")->fields) lists.sizes.emplace_back(name, node.scalar);
+    for (const auto& [name, node] : entry_.find("sizes")->fields)
+      lists.sizes.push_back({name, node.scalar, node.place});
     Node& tokens = *entry_.find("tokens");
     const SizeValues sizes = lists.values(static_cast<double>(parse_integer(tokens.scalar)));
     tokens.scalar = fmt::format("{:.0f}", size_value(formula, sizes, config_.place, "model: tokens"));

@@ -250,9 +250,9 @@ void read_mamba2(Fields& f, TransformerConfig& c) {
   c.position_embedding = PositionEmbedding::none;
   c.max_position_embeddings = read_size(f, "max_position_embeddings", 2048);  // Dao & Gu 2024 train with so many
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
-  ignore_keys(f,
-              {"hidden_act", "intermediate_size", "layer_norm_epsilon", "rescale_prenorm_residual", "residual_in_fp32",
-               "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank"});
+  ignore_keys(f, {"hidden_act", "intermediate_size", "layer_norm_epsilon", "norm_before_gate",
+                  "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_init_scheme",
+                  "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "time_step_scale"});
 }
 
 /// Reads the keys of Qwen's gated delta nets, and which layers have full attention.

@@ -122,6 +122,8 @@ AttentionShape self_attention_shape(const TransformerLayout&, std::int64_t index
 void attention(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
 /// Rotates queries and keys of these widths, by as many kernels as the options state.
 void rotary(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
+/// A learned logit of each head besides those of the keys, which the kernel of attention reads (gpt-oss).
+void attention_sinks(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
 /// Multiplies the output of attention, of `width` a row, by the sigmoid of a part of its input.
 void attention_gate(LayerBuilder&, const TransformerLayout&, double width);
 /// y = x·W from the values of all heads to the hidden size.

@@ -158,7 +158,8 @@ void ListedLayerBuilder::attend(const ListedOperator& op) {
   a.prefix = op.name == "attention" ? "" : op.name + "_";
   a.heads = heads / l_.tensor();
   a.key_value_heads = key_value_heads / l_.tensor();
-  a.query_width = a.value_width = size(op, "width");
+  a.query_width = size(op, "width");
+  a.value_width = size(op, "value", a.query_width);
   a.queries = b_.rows() / l_.samples;
   a.keys = size(op, "keys", a.queries);
   a.ring = l.sharding().ring_ranks();
@@ -170,8 +171,9 @@ void ListedLayerBuilder::attend(const ListedOperator& op) {
         l_.config.name + ": a ring of context ranks with attention to windows is not modelled; expected all-to-all",
         op.place);
   a.causal = op.is("causal");
+  if (op.is("sinks")) attention_sinks(b_, l, a);
   attention(b_, l, a);
-  if (op.is("gate")) attention_gate(b_, l, a.heads * a.query_width);
+  if (op.is("gate")) attention_gate(b_, l, a.heads * a.value_width);
 }
 
 /// A table of which every rank has all entries, or a part of them.

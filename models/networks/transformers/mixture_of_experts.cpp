@@ -5,10 +5,12 @@
 namespace trainyard::transformers {
 namespace {
 
-/// Computes the scores of all experts in fp32, and chooses the best `per_token`.
+/// Computes the scores of all experts in fp32, and chooses the best: `per_token` of those that compute, and as large a
+/// share of those that do not.
 void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
-  const double count = static_cast<double>(e.count), chosen = b.rows() * static_cast<double>(e.per_token);
+  const double count = static_cast<double>(e.count + e.idle),
+               chosen = b.rows() * (static_cast<double>(e.per_token) * (count / static_cast<double>(e.count)));
   LayerBuilder::Linear router;
   router.in = l.hidden();
   if (!l.sharding().folds_experts()) router = column_linear(l, "mlp", e.shared_intermediate_size == 0, Readers::others);

@@ -112,6 +112,9 @@ std::vector<OperatorKeys> all_keys() {
        {{"heads", "Number of heads of queries, for example 32."},
         {"width", "Elements of a head, for example hidden / heads."}},
        {{"key_value_heads", "Number of heads of keys and values, for example 8. Default: heads."},
+        {"value",
+         "Elements of a head of values, for example 128, if they are not as wide as queries and keys. Default: "
+         "width."},
         {"keys", "Rows of another sequence that queries attend to, for example 512. Default: their own."},
         {"attended", "Mean number of keys that a query sees in windows, for example 64. Default: all."},
         {"window", "Positions that a token attends to, itself included, for example 4096. Default: all."}},
@@ -119,6 +122,7 @@ std::vector<OperatorKeys> all_keys() {
         {"gate",
          "Whether its output is multiplied by the sigmoid of further heads * width elements of the first product. "
          "Default: false."},
+        {"sinks", "Whether each head has a learned logit besides those of the keys. Default: false."},
         {"dropout", "Whether scores in memory have dropout; flash attention has it at no cost. Default: false."}}},
       {"experts",
        "A router, and the experts that it chooses for each row. Expert and tensor ranks split them; all layers have as "

@@ -97,12 +97,29 @@ std::size_t count_of(const std::vector<ListedOperator>& operators) {
   return count;
 }
 
-/// Computes all sizes of the operators, to refuse those that are no formulas.
-void check_sizes(const std::vector<ListedOperator>& operators, const SizeValues& sizes) {
+/// Keys of operators whose values are means, rates or parts of a sequence. All others count elements, heads or entries.
+bool may_be_a_fraction(std::string_view key) {
+  static constexpr std::string_view keys[] = {"rows",  "keys",  "attended",       "lookups",        "element",
+                                              "moved", "flops", "backward_moved", "backward_flops", "kept"};
+  return std::ranges::find(keys, key) != std::end(keys);
+}
+
+/// Computes all sizes of the operators, to refuse those that are no formulas, and fractions of an element. A formula that
+/// names a size alone is reported where the network states that size.
+void check_sizes(const std::vector<ListedOperator>& operators, const OperatorLists& lists, const SizeValues& sizes) {
   for (const ListedOperator& op : operators) {
-    for (const auto& [key, formula] : op.sizes)
-      size_value(formula, sizes, op.place, fmt::format("model.layers: {}: {}", op.word, key));
-    check_sizes(op.operators, sizes);
+    for (const auto& [key, formula] : op.sizes) {
+      const std::string what = fmt::format("model.layers: {}: {}", op.word, key);
+      const double value = size_value(formula, sizes, op.place, what);
+      if (value == std::floor(value) || may_be_a_fraction(key)) continue;
+      const auto named = std::ranges::find(lists.sizes, formula, &NamedSize::name);
+      if (named != lists.sizes.end())
+        fail(named->place, fmt::format("model.sizes.{}: \"{}\" is {:.10g}, and {} of {} counts elements; "
+                                       "expected a whole number",
+                                       formula, named->formula, value, key, op.name));
+      fail(op.place, fmt::format("{}: \"{}\" is {:.10g}; expected a whole number", what, formula, value));
+    }
+    check_sizes(op.operators, lists, sizes);
   }
 }
 
@@ -248,13 +265,13 @@ double size_value(const std::string& formula, const SizeValues& sizes, const Pla
 
 SizeValues OperatorLists::values(double tokens) const {
   SizeValues all{{"tokens", tokens}, {"sample", 1}};
-  for (const auto& [name, formula] : sizes) all[name] = any_value(formula, all, place, "model.sizes." + name);
+  for (const NamedSize& size : sizes)
+    all[size.name] = any_value(size.formula, all, size.place, "model.sizes." + size.name);
   return all;
 }
 
 OperatorLists read_operator_lists(Fields& fields, double tokens) {
   OperatorLists lists;
-  lists.place = fields.place();
   check_hugging_face(fields);
   if (const Node* sizes = fields.child(
           {"sizes",
@@ -265,7 +282,7 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
       if (name == "tokens" || name == "sample")
         fail(node.key_place, fmt::format("model.sizes: {} has a meaning of its own; choose another name", name));
       if (node.kind != Node::Kind::scalar) fail(node.place, fmt::format("model.sizes.{}: expected a formula", name));
-      lists.sizes.emplace_back(name, node.scalar);
+      lists.sizes.push_back({name, node.scalar, node.place});
     }
   }
   const SizeValues sizes = lists.values(tokens);
@@ -279,7 +296,7 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
   for (const Node& item : layers.items) read_layers(item, sizes, lists.layers);
   std::size_t operators = 0;
   for (const ListedLayer& layer : lists.layers) {
-    check_sizes(layer.operators, sizes);
+    check_sizes(layer.operators, lists, sizes);
     for (const auto& [key, formula] : {std::pair{"width", layer.width}, {"rows", layer.rows}})
       if (!formula.empty()) size_value(formula, sizes, layer.place, fmt::format("model.layers: {}", key));
     operators += count_of(layer.operators) * static_cast<std::size_t>(std::max<std::int64_t>(1, layer.repeat));

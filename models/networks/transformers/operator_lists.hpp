@@ -39,12 +39,17 @@ struct ListedLayer {
   std::vector<ListedOperator> operators;
 };
 
+/// A size that a network names.
+struct NamedSize {
+  std::string name, formula;
+  Place place;
+};
+
 /// A network that is written as data: sizes, and layers of operators. Sizes are formulas of numbers, of earlier sizes, of
 /// `tokens` (the sequence length) and of `sample` (1: one row for each sample).
 struct OperatorLists {
-  std::vector<std::pair<std::string, std::string>> sizes;
+  std::vector<NamedSize> sizes;
   std::vector<ListedLayer> layers;
-  Place place;
 
   /// Returns the sizes for sequences of this length. Throws UserError if one is no formula. A size may be 0 if only
   /// conditions and flags read it.

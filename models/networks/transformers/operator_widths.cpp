@@ -117,11 +117,14 @@ class WidthCheck {
     }
     std::vector<double> parts;
     if (!op.is("first")) {
-      require_split(op, op.split == "rows");
-      if (flow_.parts.size() > 1 && flow_.parts.back() == in && flow_.width() != in)
-        parts.assign(flow_.parts.begin(), flow_.parts.end() - 1);  // through a low rank
-      else
+      const auto part = std::ranges::find(flow_.parts, in);
+      if (flow_.parts.size() > 1 && part != flow_.parts.end() && flow_.width() != in) {  // through a low rank
+        flow_.parts.erase(part);
+        parts = flow_.parts;
+      } else {
+        require_split(op, op.split == "rows");
         require(op, "in");
+      }
     }
     parts.push_back(out);
     give(op, std::move(parts));
@@ -130,16 +133,16 @@ class WidthCheck {
 
   void attention(const ListedOperator& op) {
     const double width = size(op, "width"), heads = size(op, "heads"),
-                 key_value_heads = size(op, "key_value_heads", heads);
-    const double keys = op.states("keys") ? 0 : 2 * key_value_heads * width;
-    const double read = heads * width * (op.is("gate") ? 2 : 1) + keys;
+                 key_value_heads = size(op, "key_value_heads", heads), value_width = size(op, "value", width);
+    const double keys = op.states("keys") ? 0 : key_value_heads * (width + value_width);
+    const double read = heads * (width + (op.is("gate") ? value_width : 0)) + keys;
     const bool split = flow_.split;
     if (flow_.parts.empty()) return;
     if (flow_.width() < read || (flow_.parts.size() == 3 && flow_.width() != read))
       refuse(op, read,
              fmt::format("{:.10g} heads of queries{} and {:.10g} of keys and values, of {:.10g}", heads,
                          op.is("gate") ? " with their gates" : "", op.states("keys") ? 0 : key_value_heads, width));
-    std::vector<double> parts{heads * width};
+    std::vector<double> parts{heads * value_width};
     if (flow_.width() > read) parts.push_back(flow_.width() - read);
     give(flow_.rows, std::move(parts), op.name, split);
   }

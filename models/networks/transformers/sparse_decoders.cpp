@@ -324,6 +324,10 @@ void read_routed_experts(Fields& f, TransformerConfig& c) {
 void read_latent(Fields& f, TransformerConfig& c) {
   c.head_dim = 1;  // heads have the widths below, which are independent of the hidden size
   read_llama_keys(f, c);
+  read_latent_sizes(f, c);
+}
+
+void read_latent_sizes(Fields& f, TransformerConfig& c) {
   c.latent.query_rank = read_size(f, "q_lora_rank", 0);
   c.latent.key_value_rank = read_size(f, "kv_lora_rank");
   c.latent.plain_head_dim = read_size(f, "qk_nope_head_dim");

@@ -17,8 +17,9 @@ enum class PositionEmbedding : std::uint8_t { learned, rotary, relative, none };
 
 /// The experts of a layer: routed ones, from which a router chooses, and shared ones, which see every token.
 struct ExpertsConfig {
-  std::int64_t count = 0;  ///< number of routed experts; 0: every layer is dense
-  std::int64_t per_token = 0;
+  std::int64_t count = 0;      ///< number of routed experts; 0: every layer is dense
+  std::int64_t per_token = 0;  ///< number of experts of a token, without those that compute nothing
+  std::int64_t idle = 0;  ///< number of experts that return their input (LongCat-Flash); the router scores them too
   std::int64_t intermediate_size = 0;  ///< inner width of a routed expert
   std::int64_t first_layer = 0;        ///< layers before it are dense
   std::int64_t layer_interval =

@@ -216,7 +216,7 @@ StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
   const TrainingTask task = task_of(s, question);
   StepLesson lesson;
   lesson.network = s.network.name;
-  lesson.plan = s.ranks() == 1 ? "one device" : s.plan.mesh.in_words();
+  lesson.plan = s.ranks() == 1 ? "one device" : s.plan.mesh_in_words();
   if (s.plan.zero != ZeroStage::none) lesson.plan += fmt::format(", ZeRO stage {}", static_cast<int>(s.plan.zero));
   if (s.plan.mesh.pipeline > 1) lesson.plan += ", " + s.plan.schedule;
   lesson.left_out_exchange = question.leave_out;

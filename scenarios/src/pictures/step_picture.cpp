@@ -221,7 +221,7 @@ class Painter {
 /// Returns ", ring all-reduce"; "" for one device.
 std::string how_in_words(const StepRun& run) {
   const Scenario& s = run.scenario;
-  if (s.plan.splits_model()) return ", " + s.plan.mesh.in_words();
+  if (s.plan.splits_model()) return ", " + s.plan.mesh_in_words();
   if (s.ranks() == 1) return "";
   return ", " + s.plan.mechanism->summary(fmt::format("{} all-reduce", all_reduce_name(run.planned.all_reduce)));
 }

@@ -71,6 +71,10 @@ struct PlanChoice : StepOptions {
   bool ends_apart() const;
   /// Number of ranks that sum gradients: all that hold the same parameters.
   int replicas() const { return mesh.widest(Axis::data) * mesh.context * mesh.copies; }
+  /// Returns how context ranks exchange keys and values: "ring", "all-to-all" or "ulysses 2".
+  std::string context_exchange_in_words() const;
+  /// Returns the axes of the mesh with that exchange: "tensor 8 x context 8 (ring) x data 4".
+  std::string mesh_in_words() const { return mesh.in_words(context_exchange_in_words()); }
   /// Returns the parts of the network as a product: "4 stages x 2 chunks", or "4 stages in both directions".
   std::string parts_in_words() const;
 };

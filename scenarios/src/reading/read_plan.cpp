@@ -350,6 +350,11 @@ bool PlanChoice::splits_model() const {
          offload.copies() || std::ranges::count(sharding.remade, true) > 0;
 }
 
+std::string PlanChoice::context_exchange_in_words() const {
+  if (sharding.ulysses > 0) return fmt::format("ulysses {}", sharding.ulysses);
+  return sharding.context_exchange == ContextExchange::all_to_all ? "all-to-all" : "ring";
+}
+
 std::string PlanChoice::parts_in_words() const {
   const std::string stages = counted_noun(mesh.pipeline, "stage");
   if (mesh.copies > 1) return stages + " in both directions";

@@ -264,6 +264,7 @@ std::string what_if_in_words(const std::string& resource_class, double factor) {
   if (resource_class == kMemory) return fmt::format("{}x GPU memory bandwidth", factor);
   for (const LinkKind kind : all_link_kinds())
     if (resource_class == name_of(kind)) return fmt::format("{}x {}", factor, words_of(kind).upgraded);
+  if (resource_class == kMeshOrder) return "pipelines within sites";
   if (resource_class == kFirstStaleness) return "a " + kFirstStaleness;
   for (const std::string& change : {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreNodes, kStaleness})
     if (resource_class == change) return fmt::format("{}x {}", factor, change);

@@ -18,6 +18,9 @@ inline const std::string kMemoryCapacity = "memory capacity";
 inline const std::string kMoreGeneratingNodes = "nodes that generate", kMoreTrainingNodes = "nodes that train",
                          kMoreNodes = "nodes", kStaleness = "staleness", kFirstStaleness = "staleness of 1";
 
+/// The change of `mesh_what_if`.
+inline const std::string kMeshOrder = "mesh order";
+
 /// Returns the fields that make a resource `factor` times faster, with their values as --set takes them: rates are
 /// multiplied by the factor, times are divided by it. Values that derive from a field change with it. Empty if the
 /// scenario has no such resource.

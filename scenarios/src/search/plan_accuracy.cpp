@@ -151,7 +151,7 @@ void describe_plans(const MeasuredFamily& family, PlanAccuracy& accuracy) {
   for (PlanChoiceGroup& group : accuracy.groups)
     for (MeasuredPlan& plan : group.plans) {
       const Scenario s = read_scenario(family.scenario(family.row(plan.id)), plan.id);
-      plan.plan = words_of(point_of(s), s.plan.mesh.data);
+      plan.plan = words_of(point_of(s), s.plan.mesh.data, s.plan.context_exchange_in_words());
       if (accuracy.scope == PlanScope::any_batch) plan.plan += ", batch " + std::to_string(s.global_batch_size);
     }
 }

@@ -183,11 +183,11 @@ std::string sharing_details(const StateSharing& p) {
   return text;
 }
 
-std::string words_of(const PlanPoint& p, std::int64_t data) {
+std::string words_of(const PlanPoint& p, std::int64_t data, const std::string& context_exchange) {
   Mesh mesh;
   static_cast<Degrees&>(mesh) = p;
   mesh.data = static_cast<int>(data);
-  std::string text = fmt::format("{}, micro-batch {}", mesh.in_words(), p.micro_batch);
+  std::string text = fmt::format("{}, micro-batch {}", mesh.in_words(context_exchange), p.micro_batch);
   if (p.pipeline > 1) text += ", " + p.schedule;
   if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
   if (p.sequence) text += ", sequence parallel";

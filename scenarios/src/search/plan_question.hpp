@@ -66,6 +66,6 @@ Node plan_section(const Node& bare, const PlanPoint&, std::int64_t data, std::in
 std::string sharing_details(const StateSharing&);
 /// Describes a plan: "tensor 8 x pipeline 8 x data 16, micro-batch 1, interleaved-1f1b of 3 chunks, selective
 /// recomputation, ZeRO 1".
-std::string words_of(const PlanPoint&, std::int64_t data);
+std::string words_of(const PlanPoint&, std::int64_t data, const std::string& context_exchange = "");
 
 }  // namespace trainyard

@@ -51,7 +51,9 @@ class PlanSpace {
   std::vector<std::pair<std::string, PlanPoint>> neighbours(const PlanPoint&) const;
   /// Returns the section `plan` of a scenario with this plan.
   Node section(const PlanPoint& p) const { return plan_section(bare_, p, data(p), scenario_.global_batch_size); }
-  std::string words(const PlanPoint& p) const { return words_of(p, data(p)); }
+  std::string words(const PlanPoint& p) const {
+    return words_of(p, data(p), scenario_.plan.context_exchange_in_words());
+  }
   std::int64_t data(const PlanPoint& p) const { return data_ranks(scope_.gpus, p); }
   std::int64_t gpus() const { return scope_.gpus; }
   int gpus_of_node() const { return scenario_.cluster.node.gpus; }

@@ -18,6 +18,7 @@
 #include "scenarios/src/studies/measured/generation_doubt.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "scenarios/src/studies/mesh_what_if.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
@@ -143,6 +144,8 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (simulates_again && options.factor > 0 && !by_packets)
     a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons)
                                  : what_if(s, options.factor, simulation);
+  if (simulates_again && options.factor > 0 && !by_packets && !r.post_training)
+    if (const std::optional<WhatIf> other_order = mesh_what_if(s, simulation)) a.what_ifs.push_back(*other_order);
   if (r.post_training) r.post_training->bottleneck = loop_bottleneck(a.what_ifs, r.post_training->step_time);
   const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;
   if (options.factor > 0) r.splits = post_training_splits(s, is_plain && r.post_training ? &*r.post_training : nullptr);

@@ -51,6 +51,7 @@ int validate_packets(const ValidationRequest&);        ///< the default transpor
 int validate_engines(const ValidationRequest&);        ///< the default transport against SimGrid's own; no measurements
 int validate_serving(const ValidationRequest&);        ///< times of tokens of inference engines
 int validate_post_training(const ValidationRequest&);  ///< steps of post-training loops, and transfers of weights
+int validate_answered(const ValidationRequest&);       ///< which of many published steps have a scenario
 int show_knobs(const ValidationRequest&);              ///< shows the fitted constants, and the data of their fits
 
 }  // namespace trainyard

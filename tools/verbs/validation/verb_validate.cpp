@@ -24,10 +24,11 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"post-training", validate_post_training},
     {"serving", validate_serving},
     {"packets", validate_packets},
-    {"engines", validate_engines}};
+    {"engines", validate_engines},
+    {"answered", validate_answered}};
 
 /// The other folders of scenarios/measured: families of measured runs.
-constexpr const char* kFolders[] = {"training-2026", "mlperf-v6", "outside-the-fit", "schedules"};
+constexpr const char* kFolders[] = {"training-2026", "mlperf-v6", "outside-the-fit", "schedules", "diloco"};
 
 /// Returns true if the set is a folder of scenarios/measured.
 bool is_shipped(const std::string& set) {
@@ -39,9 +40,12 @@ int validate_verb(const std::vector<std::string>& words) {
       "validate",
       "Compares the simulator with measurements. Sets: collectives, kernels, training, training-2026, coverage, "
       "anchors, "
-      "memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, published, dataparallel, horovod, post-training, "
+      "memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, diloco, published, dataparallel, horovod, "
+      "post-training, "
       "serving. "
-      "Compares it also with TCP packet by packet (packets) and with SimGrid's own communications (engines).",
+      "Compares it also with TCP packet by packet (packets) and with SimGrid's own communications (engines), and "
+      "counts "
+      "the published steps that are answered (answered).",
       "validate training --points --json -");
   ValidationRequest request;
   arguments.positional(
@@ -55,13 +59,17 @@ int validate_verb(const std::vector<std::string>& words) {
       "reserved memory only), plans "
       "(whether the best of the measured plans is chosen), mlperf and mlperf-v6 (steps of MLPerf's submissions, and "
       "the scaling of its data-parallel ones), outside-the-fit (families that no constant and no interval was fitted "
-      "to), schedules (pipeline schedules on one node), published (the rates of famous runs in their papers), "
+      "to), schedules (pipeline schedules on one node), diloco (workers at several sites that seldom exchange), "
+      "published (the rates of famous runs in their papers), "
       "dataparallel (scaling of CNNs over GPUs), horovod (a "
       "measured study on two T4), post-training (steps of reinforcement learning with NeMo-RL, and transfers of "
       "weights; with --points the parts of each step), serving (times of tokens of inference engines), packets (the "
       "default transport against TCP packet by packet: "
       "incast, slow start, round-trip times; takes half a minute), engines (the default transport against SimGrid's "
-      "own communications, on every shipped scenario that these can run), or a table of measured runs of your own "
+      "own communications, on every shipped scenario that these can run), answered (which of 260 published steps of "
+      "2022 to "
+      "2026 have a scenario, and why the others are refused; with --points each of them), or a table of measured runs "
+      "of your own "
       "(FILE.yaml)");
   arguments.flag(
       "--points", request.points,

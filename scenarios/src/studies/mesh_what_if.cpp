@@ -1,0 +1,51 @@
+#include "scenarios/src/studies/mesh_what_if.hpp"
+
+#include <set>
+
+#include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// 200 km of fibre, one way. Assumed: machines of one site are nearer.
+constexpr Seconds kBetweenSites{1e-3};
+
+bool has_sites(const ClusterSpec& cluster) {
+  const Picoseconds one_way{2 * cluster.node.hca_latency.count + cluster.switch_latency.count + cluster.distance.count};
+  return cluster.uses_hcas() && one_way.seconds() >= kBetweenSites;
+}
+
+/// Number of nodes that the pipeline of rank 0 crosses.
+std::size_t nodes_of_pipeline(const Mesh& mesh, const ClusterSpec& cluster) {
+  std::set<int> nodes;
+  for (const int rank : mesh.group(0, Axis::pipeline)) nodes.insert(cluster.node_of_gpu(rank));
+  return nodes.size();
+}
+
+}  // namespace
+
+std::optional<WhatIf> mesh_what_if(const Scenario& s, const SimulateOptions& base) {
+  const Mesh& mesh = s.plan.mesh;
+  if (mesh.pipeline == 1 || !mesh.widths.empty() || mesh.order != Mesh{}.order || !has_sites(s.cluster)) return {};
+  Mesh other = mesh;
+  other.order = {Axis::tensor, Axis::context, Axis::pipeline, Axis::data};
+  if (nodes_of_pipeline(other, s.cluster) >= nodes_of_pipeline(mesh, s.cluster)) return {};
+  const Overrides sets{{"plan.mesh_order", "[tensor, context, pipeline, data]"}};
+  try {
+    WhatIf row;
+    row.resource_class = kMeshOrder;
+    row.step_time = simulate_here(read_again(s, sets), {.critical_path = false,
+                                                        .kernels_as_with_path = base.critical_path,
+                                                        .transport = base.transport,
+                                                        .folding = base.folding})
+                        .step_time;
+    row.sets = as_sets(sets);
+    return row;
+  } catch (const UserError&) {  // a schedule or a group of ranks needs the other order
+    return {};
+  }
+}
+
+}  // namespace trainyard
