@@ -1,6 +1,8 @@
 // Loops that sample in rounds, and loops whose new weights go through a store.
 #include "scenarios/src/reading/read_post_training.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "tests/scenarios/loops.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_loop_rounds {
 
@@ -46,6 +48,22 @@ TEST_CASE("dynamic sampling generates rounds of prompts until enough have answer
   CHECK(small.rounds > large.rounds);
   CHECK(large.rounds == 1);
   CHECK(large.generation < small.generation);
+}
+
+TEST_CASE("the screen of a loop with rounds and a store names them, and no measured loop has them", "[post-training]") {
+  const Scenario s = loop_scenario(with_rounds("{useful: 0.3}", {{"post_training.weights_storage", "lustre-fsx-200"},
+                                                                 {"post_training.overlong_filtering", "true"}}));
+  Result r = simulate_here(s, {.critical_path = false});
+  add_loop_interval(s, *r.post_training);
+  std::string text;
+  for (const char c : post_training_screen(s, r)) {
+    if (c != '\n' && c != ' ') text += c;
+    if ((c == '\n' || c == ' ') && !text.ends_with(' ')) text += ' ';
+  }
+  CHECK_THAT(text, Contains("of 32 prompts until 32 have answers that differ in reward: ") &&
+                       Contains(" trained answers were cut and have no loss") &&
+                       Contains(" of the policy, written to lustre-fsx-200 in ") && !Contains("prompts start"));
+  CHECK(r.post_training->unmeasured == "rounds of prompts, weights through a storage");
 }
 
 TEST_CASE("a model of rewards sees the answers of all rounds", "[post-training]") {

@@ -251,7 +251,7 @@ class LayoutSearch {
         placements.size(), processors(), [&](std::size_t i) { return simulated_row(scenario_, placements[i], {}); });
     for (const LoopRow& row : rows) {
       ++answer_.loops;
-      work_ += kOperationsOfAnswer * static_cast<double>(batch_.prompts * batch_.samples);
+      work_ += kStepsOfLoop * kOperationsOfAnswer * static_cast<double>(batch_.prompts * batch_.samples);
       if (row.error.empty())
         best_ = std::min(best_, static_cast<double>(batch_.prompts * batch_.samples) / row.samples_per_s);
       answer_.rows.push_back(row);

@@ -17,8 +17,9 @@ struct LoopLayoutOptions {
 
 /// Limit of the work of a search that states none.
 inline constexpr double kLoopWork = 1e9;
-/// Operations for which the simulation of one generated answer counts.
-inline constexpr double kOperationsOfAnswer = 100;
+/// Operations for which the simulation of one generated answer counts, and times that it does for a whole loop, whose
+/// engines are simulated for many steps if they are asynchronous.
+inline constexpr double kOperationsOfAnswer = 100, kStepsOfLoop = 20;
 
 /// Returns the fields of `post_training` that a search varies.
 const std::vector<std::string>& loop_axes();
