@@ -5,6 +5,7 @@
 #include "scenarios/src/search/loop_layouts.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "tests/scenarios/loops.hpp"
+#include "tools/reports/loop_plan_report.hpp"
 
 namespace scenarios_test_loop_layouts {
 
@@ -120,6 +121,9 @@ TEST_CASE("a search varies batch and staleness as the user states them", "[post-
   for (const std::int64_t prompts : {8, 16})
     for (const char* schedule : {"synchronous", "one-step-off", "asynchronous"})
       CHECK(found.contains({prompts, schedule}));
+  const std::string screen = loop_plan_screen(answer, 10);
+  CHECK_THAT(screen, Contains("16 x 8") && Contains("8 x 8") && Contains("batch: prompts of a step x answers to each"));
+  CHECK_THAT(loop_plan_screen(search_loop_layouts(small_loop(), {kFewLayouts}), 10), !Contains("batch: prompts"));
   CHECK_THROWS_WITH(search_loop_layouts(small_loop(), {{{"post_training.prompt", {"8"}}}}),
                     Contains("expected a field of plan, or post_training.prompts"));
   CHECK_THROWS_WITH(search_loop_layouts(small_loop(), {{{"post_training.staleness", {"-1"}}}}),

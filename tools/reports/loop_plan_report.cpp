@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -125,6 +126,10 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (has_types) table.add_column("node", false);
   table.add_column("nodes");
   table.add_column("GPUs");
+  const auto batch = [](const LoopRow& r) { return std::pair(r.prompts, r.samples_per_prompt); };
+  const bool has_batches = std::ranges::any_of(
+      a.rows, [&](const LoopRow& r) { return r.error.empty() && batch(r) != batch(a.rows.front()); });
+  if (has_batches) table.add_column("batch");
   table.add_column("schedule", false);
   for (const char* title : {"engine", "step", "generate"}) table.add_column(title);
   table.add_column(a.has_failures ? "goodput" : "train");
@@ -138,6 +143,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     row.push_back(r.generation_nodes == 0 ? fmt::format("{}", r.nodes)
                                           : fmt::format("{} of {}", r.generation_nodes, r.nodes));
     row.push_back(fmt::format("{}", r.gpus));
+    if (has_batches) row.push_back(fmt::format("{} x {}", r.prompts, r.samples_per_prompt));
     row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness) : r.schedule);
     row.push_back(a.scenario_loop ? r.engine : fmt::format("{}", r.engine_gpus));
     for (const double seconds : {r.step_time, r.generation}) row.push_back(show(Seconds{seconds}));
@@ -154,9 +160,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (!table.rows.empty())
     text +=
         "  nodes: those that generate, of all; a single number: all generate, then train\n"
-        "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n"
-        "  engine: " +
-        std::string(a.scenario_loop ? "degrees of" : "number of GPUs of") +
+        "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n" +
+        std::string(has_batches ? "  batch: prompts of a step x answers to each\n" : "") +
+        "  engine: " + std::string(a.scenario_loop ? "degrees of" : "number of GPUs of") +
         " a copy of the model that generates; answers/s: with the interval of 80 %\n" +
         std::string(a.has_failures ? "  goodput: share of the loop's time in steps that count; answers/s are those of "
                                      "the whole loop\n"
