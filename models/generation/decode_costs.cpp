@@ -147,7 +147,7 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
   const Bytes taken = weights_ + engine.reserved_memory;
   room_ = engine.shares_free_memory ? layout.memory_share * (gpu.usable_memory() - taken)
                                     : layout.memory_share * gpu.usable_memory() - taken;
-  token_bytes_ = cached_elements(config_, layout.tensor) * element_size(layout.cache).value / layout.expert;
+  token_bytes_ = cached_elements(config_, layout.tensor) * element_size(layout.cache).value / layout.data;
   const KeptLayers layers = kept_layers(config_);
   full_layers_ = layers.full;
   windowed_layers_ = layers.windowed;
@@ -169,9 +169,16 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
     options.fp8_any_layout = true;
   }
   options.sharding.tensor = layout_.tensor;
-  if (layout_.expert > 1) {
+  if (layout_.data > 1) {
     options.sharding.expert = layout_.expert;
     options.sharding.expert_tensor = 1;
+    if (layout_.tensor > 1) {
+      // Tensor ranks divide the tokens of their copy, and each sends its own ones to their experts. Shapes are those of
+      // one sequence with all tokens, so that the ranks divide them.
+      options.sharding.sequence = true;
+      tokens = (sequences * tokens + layout_.tensor - 1) / layout_.tensor * layout_.tensor;
+      sequences = 1;
+    }
   }
   return make_network(engine_model_, sequences, tokens, Precision::bf16, options);
 }
@@ -200,13 +207,17 @@ Seconds DecodeCosts::product_time(const KernelCall& call, double tokens) const {
                gpu_,
                gemm(call.name, shape.m, shape.n, shape.k, precision, shape.count, shape.in_turn, shape.in_blocks).work);
   double chosen = 0;
-  for (const double probability : popularity_) chosen += 1 - std::pow(1 - probability, tokens * layout_.expert);
+  for (const double probability : popularity_) chosen += 1 - std::pow(1 - probability, tokens * layout_.data);
   const double count = std::max(1.0, chosen / layout_.expert);
   if (layout_.weights == EngineFormat::fp8_block && call.name == "experts.down")
     start += kernels.block_expert * (static_cast<double>(popularity_.size()) / layout_.expert);
   if (widens_experts() && call.name == "experts.down")
-    start += kernels.widened_start + kernels.widened_token * (tokens * layout_.expert);
-  return start + kernel_time(experts_gpu_, gemm(call.name, shape.m * shape.count / count, shape.n, shape.k,
+    start += kernels.widened_start + kernels.widened_token * (tokens * layout_.data);
+  // Without copies, all GPUs have all tokens: a GPU computes the rows of its own experts, of which it has wider parts.
+  const double parts = layout_.data > 1 ? 1 : layout_.expert;
+  const bool is_last = call.name == "experts.down";
+  return start + kernel_time(experts_gpu_, gemm(call.name, shape.m * shape.count / parts / count,
+                                                shape.n * (is_last ? 1 : parts), shape.k * (is_last ? parts : 1),
                                                 layout_.weights == EngineFormat::mxfp4 ? expert_products() : precision,
                                                 count, shape.in_turn, shape.in_blocks)
                                                .work);
@@ -260,14 +271,14 @@ Seconds DecodeCosts::launched(const PassTime& pass, Seconds busy) const {
 }
 
 DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context) const {
-  const int batch = (all_sequences + layout_.expert - 1) / layout_.expert;  // sequences of one GPU
+  const int batch = (all_sequences + layout_.data - 1) / layout_.data;  // sequences of one copy
   const PassTime& pass = decode_pass(batch * new_tokens);
   const EngineKernels& kernels = engine_.kernels_on(gpu_);
   const BytesPerSecond rate = kernels.attention_rate * gpu_.memory_bandwidth;
   const FlopsPerSecond peak = attention_peak();
   const auto layers = [&](double count, double tokens) {
     const double all = static_cast<double>(batch) * tokens;
-    const Seconds read = Bytes{all * token_bytes_ * layout_.expert} / rate,
+    const Seconds read = Bytes{all * token_bytes_ * layout_.data} / rate,
                   compute = Flops{all * new_tokens * attention_flops(config_) / layout_.tensor} / peak;
     return count * (kernels.attention_start + std::max(read, compute));
   };
@@ -299,7 +310,7 @@ const DecodeCosts::PassTime& DecodeCosts::prefill_pass(std::int64_t tokens) cons
 }
 
 Seconds DecodeCosts::prefill(double tokens) const {
-  const auto all = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
+  const auto all = static_cast<std::int64_t>(std::ceil(tokens / layout_.data));
   if (all == 0) return Seconds{};
   const auto time_of = [&](std::int64_t part) {
     const PassTime& pass = prefill_pass(part);
@@ -315,15 +326,15 @@ Seconds DecodeCosts::prefill(double tokens) const {
 /// Returns the time of attention of `tokens` new tokens to `before` tokens, whose keys and values the cache has.
 Seconds DecodeCosts::attention_to_earlier(double tokens, double before) const {
   const double window = std::min(before, static_cast<double>(config_.sliding_window));
-  const double pairs = tokens / layout_.expert * (full_layers_ * before + windowed_layers_ * window);
+  const double pairs = tokens / layout_.data * (full_layers_ * before + windowed_layers_ * window);
   return Flops{pairs * attention_flops(config_) / layout_.tensor} / attention_peak();
 }
 
 Seconds DecodeCosts::prefill_beside(int all_sequences, double tokens, double before) const {
   const Seconds earlier = attention_to_earlier(tokens, before);
   if (all_sequences == 0) return prefill(tokens) + earlier;
-  const int batch = (all_sequences + layout_.expert - 1) / layout_.expert;
-  const auto chunk = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
+  const int batch = (all_sequences + layout_.data - 1) / layout_.data;
+  const auto chunk = static_cast<std::int64_t>(std::ceil(tokens / layout_.data));
   // Products and exchanges are those of both kinds of tokens together. Attention is priced for each kind.
   const PassTime &decodes = decode_pass(batch), &alone = prefill_pass(chunk), &both = prefill_pass(chunk + batch);
   const Seconds together = both.linear + both.exchanges, without = decodes.linear + decodes.exchanges;
@@ -341,6 +352,6 @@ Bytes DecodeCosts::narrow_policy() const {
   return weight_bytes(make_network(model_, 1, 1, Precision::bf16), layout_.weights, config_);
 }
 
-Bytes DecodeCosts::states() const { return scan_layers_ / layout_.expert * (recurrence_ + convolution_); }
+Bytes DecodeCosts::states() const { return scan_layers_ / layout_.data * (recurrence_ + convolution_); }
 
 }  // namespace trainyard

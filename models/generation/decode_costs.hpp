@@ -21,15 +21,19 @@ Bytes element_size(EngineFormat);
 
 /// The layout of one engine.
 struct EngineLayout {
-  int tensor = 1;  ///< number of GPUs that split the model
-  /// Number of GPUs over which the experts are spread. Each has all other layers, and sequences of its own. 1: experts
-  /// are split like other layers. Only with `tensor` 1.
+  int tensor = 1;  ///< number of GPUs that split the layers besides the experts
+  /// Number of copies of these layers in the engine, each with sequences of its own. Above 1, the experts are spread over
+  /// all GPUs of the engine, and tokens go to their experts and back.
+  int data = 1;
+  /// Number of parts among which the experts are dealt. It divides the GPUs of the engine, and the GPUs of a part split
+  /// each of its experts. 1: experts are split like other layers. With `data` 1, every GPU has all tokens, and the
+  /// outputs of experts are summed by the all-reduce of the layer.
   int expert = 1;
   EngineFormat weights = EngineFormat::bf16;  ///< format of the linear layers of blocks; all else is in bf16
   EngineFormat cache = EngineFormat::bf16;    ///< format of keys and values
   double memory_share = 0;                    ///< share of each GPU's memory that the engine takes
 
-  int gpus() const { return tensor * expert; }  ///< GPUs of the engine
+  int gpus() const { return tensor * data; }  ///< GPUs of the engine
 };
 
 /// The time of one decode step, by what takes it.

@@ -66,7 +66,7 @@ TEST_CASE("layers of experts in mxfp4 take longer on GPUs that widen them, by to
         loop_scenario({{"cluster.node", node},
                        {"post_training.generation.engine", "{base: vllm, kernels: {hopper: {" + kernels + "}}}"}});
     EngineLayout layout{.weights = EngineFormat::mxfp4, .memory_share = 0.9};
-    layout.expert = spread;
+    layout.expert = layout.data = spread;
     const auto free = [](Bytes) { return Seconds{}; };
     return DecodeCosts(model, s.post_training->engine, s.post_training->generators.node.gpu, layout, free, free)
         .decode(batch, 100)

@@ -284,7 +284,7 @@ TEST_CASE("GPUs that share experts hold parts of them, and sequences of their ow
   const auto costs_of = [&](int expert) {
     return DecodeCosts(
         model, s.post_training->engine, s.post_training->generators.node.gpu,
-        EngineLayout{.expert = expert, .memory_share = 0.9}, [](Bytes) { return Seconds{}; },
+        EngineLayout{.data = expert, .expert = expert, .memory_share = 0.9}, [](Bytes) { return Seconds{}; },
         [](Bytes) { return Seconds{1e-5}; });
   };
   const DecodeCosts one_gpu = costs_of(1), two_gpus = costs_of(2), eight_gpus = costs_of(8);
@@ -401,8 +401,8 @@ TEST_CASE("impossible schedules, engines and tools are refused with the nearest 
   check_loop_refused({{"post_training.tools", "{calls: 1, wait: 1 s, tokens: 10}"}}, "answer_tokens.most: 3976");
   check_loop_refused({{"post_training.generation.expert_parallel", "2"}}, "has no experts; expected 1");
   check_loop_refused(
-      {{"post_training.generation.expert_parallel", "2"}, {"post_training.generation.tensor_parallel", "2"}},
-      "expected tensor_parallel: 1");
+      {{"post_training.generation.expert_parallel", "3"}, {"post_training.generation.tensor_parallel", "2"}},
+      "3 parts are no multiple of the 2 GPUs of tensor_parallel; nearest: 2 or 4");
   check_loop_refused({{"post_training.generation.speculation", "{tokens: 2, acceptance: 2}"}}, "acceptance");
   check_loop_refused({{"post_training.critic", "{modl: gpt2}"}}, "modl");
 }

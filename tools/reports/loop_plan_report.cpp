@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -59,6 +60,37 @@ std::string one_step_off_lines(const LoopAnswer& a) {
   return text;
 }
 
+/// Lines about a search for layouts: the best layouts, the scenario's loop, other batches and staleness, and the search.
+std::string layout_lines(const LoopAnswer& a) {
+  if (!a.scenario_loop) return "";
+  std::string text;
+  const auto line = [&text](const char* label, const std::string& words) {
+    text += report_label(label) + words + "\n";
+  };
+  const LoopRow* best = a.best();
+  if (best) {
+    line("engines", best->engine);
+    line("training", best->training);
+    line("batch", fmt::format("{} prompts x {} answers", best->prompts, best->samples_per_prompt));
+  }
+  const LoopRow& stated = *a.scenario_loop;
+  line("scenario", stated.error.empty() ? fmt::format("its own loop has a step of {}, {}",
+                                                      show(Seconds{stated.step_time}), rate_words(stated))
+                                        : "its own loop is impossible: " + stated.error);
+  for (const LoopRow& r : a.alternatives)
+    line(&r == a.alternatives.data() ? "others" : "",
+         fmt::format("{} prompts x {} answers, staleness {:g}: {}, a step of {}, {}; training {}", r.prompts,
+                     r.samples_per_prompt, r.staleness, placement_words(r), show(Seconds{r.step_time}), rate_words(r),
+                     r.training));
+  line("searched",
+       fmt::format("{} plans of training halves that fit, of which {} were simulated, and {}; {}", a.training_plans,
+                   a.training_halves, counted_noun(static_cast<int>(a.loops), "whole loop"),
+                   a.proved ? std::string("no other searched layout is faster")
+                            : fmt::format("ended by its limit of work (--work): the others take at least {}",
+                                          show(Seconds{a.open_bound}))));
+  return text;
+}
+
 /// The meaning of the intervals, and what they do not cover.
 std::string loop_interval_words(const LoopAnswer& a) {
   const LoopRow* best = a.best();
@@ -87,12 +119,17 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
         "{}no tried placement {}\n", report_label("best"),
         a.wanted > 0 ? fmt::format("has {:.4g} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
   if (a.wanted > 0) text += fewest_loop_lines(a) + one_step_off_lines(a);
+  text += layout_lines(a);
   text = broken_lines(text);
   const bool has_types = std::ranges::any_of(a.rows, [&](const LoopRow& r) { return r.node != a.rows.front().node; });
   TextTable table;
   if (has_types) table.add_column("node", false);
   table.add_column("nodes");
   table.add_column("GPUs");
+  const auto batch = [](const LoopRow& r) { return std::pair(r.prompts, r.samples_per_prompt); };
+  const bool has_batches = std::ranges::any_of(
+      a.rows, [&](const LoopRow& r) { return r.error.empty() && batch(r) != batch(a.rows.front()); });
+  if (has_batches) table.add_column("batch");
   table.add_column("schedule", false);
   for (const char* title : {"engine", "step", "generate"}) table.add_column(title);
   table.add_column(a.has_failures ? "goodput" : "train");
@@ -106,8 +143,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     row.push_back(r.generation_nodes == 0 ? fmt::format("{}", r.nodes)
                                           : fmt::format("{} of {}", r.generation_nodes, r.nodes));
     row.push_back(fmt::format("{}", r.gpus));
+    if (has_batches) row.push_back(fmt::format("{} x {}", r.prompts, r.samples_per_prompt));
     row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness) : r.schedule);
-    row.push_back(fmt::format("{}", r.engine_gpus));
+    row.push_back(a.scenario_loop ? r.engine : fmt::format("{}", r.engine_gpus));
     for (const double seconds : {r.step_time, r.generation}) row.push_back(show(Seconds{seconds}));
     row.push_back(a.has_failures ? percent(r.goodput) : show(Seconds{r.training_half}));
     row.push_back(rate_with_interval(r));
@@ -122,8 +160,10 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (!table.rows.empty())
     text +=
         "  nodes: those that generate, of all; a single number: all generate, then train\n"
-        "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n"
-        "  engine: number of GPUs of a copy of the model that generates; answers/s: with the interval of 80 %\n" +
+        "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n" +
+        std::string(has_batches ? "  batch: prompts of a step x answers to each\n" : "") +
+        "  engine: " + std::string(a.scenario_loop ? "degrees of" : "number of GPUs of") +
+        " a copy of the model that generates; answers/s: with the interval of 80 %\n" +
         std::string(a.has_failures ? "  goodput: share of the loop's time in steps that count; answers/s are those of "
                                      "the whole loop\n"
                                    : "") +

@@ -133,11 +133,20 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
               "may be staler)"
             : "",
         percent(r.mixed_answers));
-  if (r.lost_answers > 0)
+  if (choice.sampling.is_given())
+    text += fmt::format(
+        "{}{} of {} prompts until {} have answers that differ in reward: {:.0f} answers and {:.0f} tokens are thrown "
+        "away\n",
+        report_label("rounds"), counted_noun(choice.sampling.rounds, "round"), choice.sampling.round_prompts,
+        choice.prompts, r.lost_answers, r.lost_tokens);
+  else if (r.lost_answers > 0)
     text += fmt::format(
         "{}{} prompts start, and the first {} with all answers are trained on: {:.0f} answers and {:.0f} "
         "tokens are lost\n",
         report_label("cut"), choice.started_prompts, choice.prompts, r.lost_answers, r.lost_tokens);
+  if (choice.sampling.masks_cut_answers)
+    text += fmt::format("{}{:.0f} of {} trained answers were cut and have no loss\n", report_label("overlong"),
+                        r.masked_answers, choice.samples());
   if (!choice.calls.empty())
     text += fmt::format("{}{} an answer of {} in the mean, with results of {:.0f} tokens{} · engines wait {} s\n",
                         report_label("tools"), counted_noun(choice.tools.calls, "call"), show(choice.tools.wait),
@@ -353,8 +362,11 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
   text += answer_times_line(r.answers, choice.asynchrony ? "a prompt has arrived" : "the step begins");
   text += further_lines(choice, r, result);
   text += cache_line(r);
-  text += fmt::format("{}{} of the policy, sent as {} does (trainyard list weight-transfers){}\n",
-                      report_label("weights"), show(r.sent), choice.transfer.name,
+  const std::string transfer_words =
+      choice.weight_store ? fmt::format("written to {} in {} and read in {}", choice.weight_store->name,
+                                        show(r.store_write), show(r.store_read))
+                          : fmt::format("sent as {} does (trainyard list weight-transfers)", choice.transfer.name);
+  text += fmt::format("{}{} of the policy, {}{}\n", report_label("weights"), show(r.sent), transfer_words,
                       choice.layout.weights == EngineFormat::bf16 ? ""
                       : choice.transfer.quantized                 ? ", narrowed before"
                                                                   : ", in bf16, which the engines narrow");

@@ -9,6 +9,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "tools/reports/loop_plan_report.hpp"
 #include "tools/verbs/search_limits.hpp"
@@ -51,10 +52,10 @@ void write_scenario(const std::string& file, const std::string& remark, const No
   write_atomically(file, text);
 }
 
-int answer_loop(const Node& document, const std::string& name, const LoopQuestion& question,
-                const LoopOutputs& outputs) {
-  watch_interrupts();
-  const LoopAnswer answer = search_loops(read_scenario(document, name), question);
+namespace {
+
+/// Prints and writes an answer about the loop of a document.
+int show_answer(const Node& document, const LoopAnswer& answer, const LoopOutputs& outputs) {
   if (outputs.json != "-" && outputs.write != "-")
     print(loop_plan_screen(answer, static_cast<std::size_t>(outputs.rows)));
   write_json(outputs.json, loop_answer_fields().json(answer));
@@ -66,6 +67,27 @@ int answer_loop(const Node& document, const std::string& name, const LoopQuestio
     write_scenario(outputs.write, answer.scenario + ": the placement that `trainyard` found", placed);
   }
   return kGood;
+}
+
+}  // namespace
+
+int answer_loop(const Node& document, const std::string& name, const LoopQuestion& question,
+                const LoopOutputs& outputs) {
+  watch_interrupts();
+  return show_answer(document, search_loops(read_scenario(document, name), question), outputs);
+}
+
+int answer_loop_layouts(const Node& document, const std::string& name, const LoopLayoutOptions& options,
+                        const LoopOutputs& outputs) {
+  watch_interrupts();
+  LoopAnswer answer;
+  {
+    ProgressLine line;
+    LoopLayoutOptions shown = options;
+    shown.progress = [&line](const std::string& text) { line.show(text); };
+    answer = search_loop_layouts(read_scenario(document, name), shown);
+  }
+  return show_answer(document, answer, outputs);
 }
 
 }  // namespace trainyard

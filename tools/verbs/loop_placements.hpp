@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "scenarios/src/search/loop_search.hpp"
+#include "scenarios/src/search/loop_layouts.hpp"
 
 namespace trainyard {
 
@@ -24,5 +24,8 @@ struct LoopOutputs {
 /// Searches placements of the loop that a document describes, and prints and writes them. Returns kFailsLimit if none
 /// meets the question, else kGood.
 int answer_loop(const Node& document, const std::string& name, const LoopQuestion&, const LoopOutputs&);
+
+/// Searches layouts of the loop on its nodes, and prints and writes them. Returns as `answer_loop` does.
+int answer_loop_layouts(const Node& document, const std::string& name, const LoopLayoutOptions&, const LoopOutputs&);
 
 }  // namespace trainyard

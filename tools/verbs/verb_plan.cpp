@@ -172,7 +172,7 @@ struct PlanFlags {
     arguments.option("--samples-per-second", samples_per_s, "N",
                      "for a scenario with post_training: find the fewest nodes, and their split between generation and "
                      "training, with at least N samples (answers with their prompts) a second. Without it, the fastest "
-                     "split of the scenario's nodes");
+                     "split and layouts on the scenario's nodes");
     arguments.option("--most-nodes", most_nodes, "N",
                      "with --samples-per-second: try up to N nodes (default: four times those of the scenario)", 1,
                      1 << 20);
@@ -226,17 +226,35 @@ struct PlanFlags {
     return read_plan_question(std::move(document), name());
   }
 
+  LoopLayoutOptions layout_options() const {
+    LoopLayoutOptions options;
+    for (const std::string& axis : vary) {
+      const SweepAxis parsed = parse_sweep_axis(axis, "--vary");
+      options.vary.push_back({parsed.path, parsed.values});
+    }
+    options.work = limits.operations();
+    return options;
+  }
+
   LoopQuestion loop_question() const {
-    if (!(html + headroom + shares.points + shares.shard + shares.slurm).empty() || !vary.empty() || offload ||
+    if (!(html + headroom + shares.points + shares.shard + shares.slurm + limits.seconds).empty() || offload ||
         layers || upgrades)
       throw UserError(
-          "plan of a scenario with post_training: only --set, --samples-per-second, --most-nodes, --confidence, "
-          "--prices, --top, --json and --write");
+          "plan of a scenario with post_training: only --set, --vary, --work, --samples-per-second, --most-nodes, "
+          "--confidence, --prices, --top, --json and --write");
     if (samples_per_s.empty() && (most_nodes > 0 || !confidence.empty()))
       throw UserError("--most-nodes, --confidence: only with --samples-per-second");
+    if (!samples_per_s.empty() && !(vary.empty() && limits.work.empty()))
+      throw UserError("--vary, --work: not with --samples-per-second, which keeps the layout of the training half");
     return {parse_amount("--samples-per-second", samples_per_s), most_nodes, {}, read_loop_confidence(confidence)};
   }
 };
+
+/// Searches a loop: the fewest nodes for the samples of the question, or the fastest layout.
+LoopAnswer searched_loop(const PlanFlags& flags, const Scenario& s) {
+  const LoopQuestion question = flags.loop_question();
+  return question.samples_per_s > 0 ? search_loops(s, question) : search_loop_layouts(s, flags.layout_options());
+}
 
 PlanAnswer shown_search(const PlanQuestion& question, PlanAnswerOptions options) {
   ProgressLine line;
@@ -249,8 +267,7 @@ std::string plan_answer(const VerbQuestion& question) {
   flags.arguments.take(question);
   Node document = flags.document();
   if (has_loop(document))
-    return json_text(
-        loop_answer_fields().json(search_loops(read_scenario(document, flags.name()), flags.loop_question())));
+    return json_text(loop_answer_fields().json(searched_loop(flags, read_scenario(document, flags.name()))));
   const PlanAnswerOptions options = flags.options();
   const PlanAnswer plans = shown_search(flags.question(std::move(document)), options);
   return json_text(plans.best.empty()
@@ -262,8 +279,12 @@ int plan_verb(const std::vector<std::string>& words) {
   PlanFlags flags;
   if (!flags.arguments.parse(words)) return kGood;
   Node document = flags.document();
-  if (has_loop(document))
-    return answer_loop(document, flags.name(), flags.loop_question(), {flags.rows, flags.json, flags.write});
+  if (has_loop(document)) {
+    const LoopQuestion question = flags.loop_question();
+    const LoopOutputs outputs{flags.rows, flags.json, flags.write};
+    return question.samples_per_s > 0 ? answer_loop(document, flags.name(), question, outputs)
+                                      : answer_loop_layouts(document, flags.name(), flags.layout_options(), outputs);
+  }
   const PlanAnswerOptions options = flags.options();
   const PlanQuestion question = flags.question(std::move(document));
   StudyShares& shares = flags.shares;

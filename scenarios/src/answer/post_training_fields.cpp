@@ -107,6 +107,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("weights_s", "s", &P::weights, "time to transfer the new weights to the engines")
       .value("weights_network_s", "s", &P::weights_network,
              "least time of that transfer on the links of the machine; the library's own rate counts if it is slower")
+      .value("weights_store_write_s", "s", &P::store_write,
+             "part of weights_s in which they are written to weights_storage")
+      .value("weights_store_read_s", "s", &P::store_read, "part of weights_s in which the engines read them from it")
       .value("reload_s", "s", &P::reload, "time to move weights and optimizer states out and back, if colocated")
       .value("reload_copies_s", "s", &P::reload_copies,
              "part of reload_s in which parameters and optimizer states leave the GPUs and come back")
@@ -153,7 +156,11 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
       .value("waits_for_cache", "", &P::waits_for_cache,
              "whether an answer waited because the cache of its engine had no room for it")
-      .value("lost_answers", "", &P::lost_answers, "answers that started and were cut off")
+      .value("rounds", "", &P::rounds, "rounds of prompts that a step takes; above 1 with dynamic_sampling")
+      .value("masked_answers", "", &P::masked_answers,
+             "trained answers that were cut at their largest length and have no loss; 0 without overlong_filtering")
+      .value("lost_answers", "", &P::lost_answers,
+             "answers that started and were cut off, or were thrown away by dynamic_sampling")
       .value("lost_tokens", "", &P::lost_tokens, "tokens that were generated for these answers")
       .value("mean_staleness_steps", "steps", &P::mean_staleness,
              "mean steps between the policy that begins an answer and the one that is trained on it")

@@ -62,6 +62,9 @@ struct PostTrainingResult {
   double sequences = 0;                      ///< mean number of running sequences of that engine
   double preemptions = 0;                    ///< number of sequences that had to give up their cache, on all engines
   bool waits_for_cache = false;              ///< an answer waited for room in the cache
+  double rounds = 1;                         ///< rounds of prompts that a step takes
+  double masked_answers = 0;                 ///< trained answers that were cut and have no loss
+  Seconds store_write, store_read;           ///< parts of `weights`: writing them to the store, and reading them
   double lost_answers = 0, lost_tokens = 0;  ///< answers that are cut off, and the tokens generated for them
   /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
   double mean_staleness = 0, most_staleness = 0;

@@ -54,7 +54,7 @@ EngineCosts priced_engine(const PostTrainingChoice& choice, const NetworkEntry& 
   const int tensor = choice.layout.tensor;
   if (choice.layout.expert > 1) require_experts(choice, model);
   DecodeCosts::ExchangeTime all_reduce = [](Bytes) { return Seconds{}; }, all_to_all;
-  if (choice.layout.expert > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.expert);
+  if (choice.layout.data > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.gpus());
   if (tensor > 1 && tensor <= cluster.node.gpus && gpu.nvlink.value > 0) {
     const EngineKernels kernels = choice.engine.kernels_on(gpu);
     all_reduce = [=](Bytes bytes) {
@@ -80,12 +80,12 @@ EngineCosts priced_engine(const PostTrainingChoice& choice, const NetworkEntry& 
   return costs;
 }
 
-/// Returns the bytes of the longest answer on a GPU of an engine. An answer lies on one of the GPUs that share experts,
-/// and the prices state the mean over all of them.
+/// Returns the bytes of the longest answer on a GPU of an engine. An answer lies on one copy of an engine, and the prices
+/// state the mean over all of them.
 Bytes longest_answer(const PostTrainingChoice& choice, const EngineCosts& costs) {
   const double tokens =
       choice.most_tokens_read() + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
-  return (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
+  return (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.data;
 }
 
 bool has_room(const PostTrainingChoice& choice, const NetworkEntry& model) {
@@ -99,13 +99,20 @@ bool has_room(const PostTrainingChoice& choice, const NetworkEntry& model) {
 
 /// Returns the nearest larger engine and the nearest larger share of memory that have room, as advice.
 std::string nearest_engine(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const bool by_experts = choice.layout.expert > 1;
-  const char* const degree = by_experts ? "expert_parallel" : "tensor_parallel";
+  const bool has_copies = choice.layout.data > 1;
+  const char* const degree = has_copies ? "expert_parallel" : "tensor_parallel";
   std::vector<std::string> words;
   const int gpus = choice.generators.gpus();
   for (int larger = choice.layout.gpus() + 1; larger <= gpus && words.empty(); ++larger) {
     PostTrainingChoice other = choice;
-    (by_experts ? other.layout.expert : other.layout.tensor) = larger;
+    if (has_copies && larger % choice.layout.tensor != 0) continue;
+    if (has_copies) {
+      other.layout.expert = larger;
+      other.layout.data = larger / choice.layout.tensor;
+    } else {
+      other.layout.tensor = larger;
+      if (larger % other.layout.expert != 0) continue;
+    }
     if (divides_nodes(larger, choice.generators) && choice.concurrency % (gpus / larger) == 0 && has_room(other, model))
       words.push_back(fmt::format("{}: {}", degree, larger));
   }
@@ -130,7 +137,7 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   EngineCosts costs = priced_engine(choice, model);
   const Bytes room = costs.prices->room(), longest = longest_answer(choice, costs);
   if (room >= longest) return costs;
-  fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
+  fail(choice.layout.data > 1 ? choice.expert_place : choice.tensor_place,
        fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
                    "for the cache, but the longest answer needs {}; {}",
                    choice.engine_key, show(costs.weights), show(choice.engine.reserved_memory),

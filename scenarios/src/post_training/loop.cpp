@@ -25,12 +25,12 @@ std::vector<PlannedAnswer> planned_answers(const PostTrainingChoice& choice) {
 
 EngineLimits engine_limits(const PostTrainingChoice& choice) {
   return {choice.prompt_tokens,
-          choice.engine.most_sequences * choice.layout.expert,
+          choice.engine.most_sequences * choice.layout.data,
           choice.engine.reserved_tokens,
           choice.tools.tokens,
           choice.tools.sandboxes / choice.engines(),
-          static_cast<double>(choice.engine.chunked_prefill) * choice.layout.expert,
-          static_cast<double>(choice.engine.most_prefill_tokens) * choice.layout.expert,
+          static_cast<double>(choice.engine.chunked_prefill) * choice.layout.data,
+          static_cast<double>(choice.engine.most_prefill_tokens) * choice.layout.data,
           choice.section_key == "generation" ? choice.engine.host_request : Seconds{},  // loops have no servers
           choice.engine.reserves_answers ? choice.most_tokens_read() + static_cast<double>(choice.lengths.most) : 0};
 }
@@ -90,6 +90,20 @@ void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
   r.sequences = (run.tokens - run.prefill_tokens) / run.steps;
 }
 
+/// Adds the parts of the time of a run to another one.
+void add_run(EngineRun& sum, const EngineRun& run) {
+  sum.time += run.time;
+  sum.prefill += run.prefill;
+  sum.call_wait += run.call_wait;
+  sum.decode.products += run.decode.products;
+  sum.decode.cache += run.decode.cache;
+  sum.decode.exchanges += run.decode.exchanges;
+  sum.decode.host += run.decode.host;
+  sum.steps += run.steps;
+  sum.tokens += run.tokens;
+  sum.prefill_tokens += run.prefill_tokens;
+}
+
 /// Fills the answers that the step trains on: those to prompts that have ended at `end`. `ends`: end of each prompt.
 void add_trained_answers(const PostTrainingChoice& choice, const std::vector<double>& ends, double end,
                          PostTrainingResult& r) {
@@ -104,6 +118,8 @@ void add_trained_answers(const PostTrainingChoice& choice, const std::vector<dou
       tokens += choice.answers[i];
       read += choice.read_tokens(i);
       r.longest_answer = std::max(r.longest_answer, choice.answers[i]);
+      if (choice.sampling.masks_cut_answers && choice.answers[i] >= static_cast<double>(choice.lengths.most))
+        r.masked_answers += 1;
     }
   }
   r.mean_answer = tokens / answers;
@@ -121,6 +137,39 @@ void add_engines(const PostTrainingChoice& choice, const EngineCosts& costs, Byt
   r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
 }
 
+/// The answers of a step that samples in rounds.
+struct Rounds {
+  Generation all;     // ends count from the begin of the first round
+  EngineRun slowest;  // sums of the engine that ends last in each round
+  double end = 0;     // end of the last round, s
+};
+
+/// Runs the rounds one after another: whether a further one is needed is known when all answers of a round have ended.
+Rounds run_rounds(const PostTrainingChoice& choice, const EngineCosts& costs, const EngineLimits& limits,
+                  const std::vector<PlannedAnswer>& answers) {
+  Rounds rounds;
+  const auto of_round = static_cast<std::ptrdiff_t>(choice.sampling.round_prompts * choice.samples_per_prompt);
+  for (auto first = answers.begin(); first != answers.end(); first += of_round) {
+    Generation round = run_engines(costs, limits, {first, first + of_round}, static_cast<std::size_t>(choice.engines()),
+                                   Seconds{std::numeric_limits<double>::infinity()});
+    for (const double end : round.ends) rounds.all.ends.push_back(rounds.end + end);
+    const EngineRun* slowest = &round.runs.front();
+    for (const EngineRun& run : round.runs)
+      if (run.time > slowest->time) slowest = &run;
+    rounds.end += slowest->time.value;
+    add_run(rounds.slowest, *slowest);
+    for (EngineRun& run : round.runs) rounds.all.runs.push_back(std::move(run));
+  }
+  return rounds;
+}
+
+/// Returns the ends of the prompts, with infinity for those that a step samples and throws away.
+std::vector<double> without_useless(std::vector<double> ends, const SamplingChoice& sampling) {
+  for (std::size_t p = 0; p < sampling.useful.size(); ++p)
+    if (!sampling.useful[p]) ends[p] = std::numeric_limits<double>::infinity();
+  return ends;
+}
+
 }  // namespace
 
 void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
@@ -136,18 +185,28 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
     add_engines(choice, costs, {}, r);
     return;
   }
-  Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()},
-                               static_cast<std::size_t>(choice.concurrency) / engines);
+  const bool samples_in_rounds = choice.sampling.is_given();
+  Rounds rounds;
+  if (samples_in_rounds) rounds = run_rounds(choice, costs, limits, answers);
+  Generation all = samples_in_rounds
+                       ? std::move(rounds.all)
+                       : run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()},
+                                     static_cast<std::size_t>(choice.concurrency) / engines);
   std::vector<double> ends = prompt_ends(all.ends, answers_per_prompt);
   double end = *std::ranges::max_element(ends);
-  if (loses_answers) {
+  if (samples_in_rounds) {
+    r.rounds = choice.sampling.rounds;
+    ends = without_useless(std::move(ends), choice.sampling);
+  } else if (loses_answers) {
     std::vector<double> sorted = ends;
     std::sort(sorted.begin(), sorted.end());
     end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
     all = run_engines(costs, limits, answers, engines, Seconds{end});
   }
   const EngineRun& slowest =
-      *std::ranges::max_element(all.runs, [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
+      samples_in_rounds
+          ? rounds.slowest
+          : *std::ranges::max_element(all.runs, [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
   std::vector<const EngineRun*> runs;
   for (const EngineRun& run : all.runs) runs.push_back(&run);
   r.answers = answer_times(runs);
@@ -176,6 +235,16 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
 }
 
 namespace {
+
+/// Returns the mean number of tokens before a generated token, over all tokens.
+double mean_context(const PostTrainingChoice& choice) {
+  double tokens = 0, before = 0;
+  for (const double answer : choice.answers) {
+    tokens += answer;
+    before += answer * (choice.prompt_tokens + answer / 2);
+  }
+  return before / tokens;
+}
 
 /// Fills the mean time of an engine that a failure loses: the tokens of its unfinished answers over its rate.
 void add_in_flight(PostTrainingResult& r) {
@@ -234,10 +303,36 @@ void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
 
 }  // namespace
 
+Seconds least_generation(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const EngineCosts costs = generation_costs(choice, model);
+  const TransformerConfig* config = model.transformer();
+  const bool slides = config && config->sliding_window > 0;
+  const double context = slides ? choice.prompt_tokens : mean_context(choice);
+  const double mean_tokens = mean_context(choice) - (choice.engine.prefix_sharing ? choice.prompt_tokens : 0);
+  const Bytes sequence = costs.prices->cache(mean_tokens) + costs.prices->states();
+  const double shares = static_cast<double>(choice.samples()) / choice.engines(),
+               room = sequence.value > 0 ? costs.prices->room() / sequence : shares;
+  const int most =
+      static_cast<int>(std::min({static_cast<double>(engine_limits(choice).most_sequences), room, 4 * shares}));
+  double least = std::numeric_limits<double>::infinity(), tokens = 0;
+  for (int batch = std::max(1, most); batch >= 1; batch /= 2)
+    least = std::min(least, costs.prices->decode(batch, context).sum().value / batch);
+  for (const double answer : choice.answers) tokens += answer - 1;  // the pass of a prompt gives the first one
+  tokens *= static_cast<double>(choice.samples()) / static_cast<double>(choice.answers.size());
+  return Seconds{least * std::max(0.0, tokens) / choice.engines()};
+}
+
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
-  r.weights_network = simulated_transfer(choice, r);
-  r.weights = choice.transfer.time(r.sent, published_tensors(model), r.generation_gpus, r.weights_network);
+  if (choice.weight_store) {
+    const StoreTimes times = simulated_store_transfer(choice, r);
+    r.store_write = times.write;
+    r.store_read = times.read;
+    r.weights = times.write + times.read;
+  } else {
+    r.weights_network = simulated_transfer(choice, r);
+    r.weights = choice.transfer.time(r.sent, published_tensors(model), r.generation_gpus, r.weights_network);
+  }
   r.reload_copies = choice.has_own_nodes ? Seconds{} : host_copies(choice.generators.node, r.moved_states);
   r.reload = choice.has_own_nodes ? Seconds{} : choice.stack.reload + r.reload_copies;
   r.loop = choice.stack.loop;

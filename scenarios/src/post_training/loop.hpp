@@ -9,6 +9,10 @@ namespace trainyard {
 /// more started prompts than a step trains on, generation ends when enough prompts have all their answers.
 void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
+/// Returns the least time in which an engine generates its share of the answers of a step: every token comes at the rate of
+/// the best batch that fits, at the mean context. Layers with a sliding window count only the prompt as context.
+Seconds least_generation(const PostTrainingChoice&, const NetworkEntry& model);
+
 /// Fills the step from its parts. The parts follow each other, unless training is one step off or asynchronous. One
 /// step off, generation runs beside training, log-probabilities and loop; the longer of these halves counts, and the
 /// transfer of weights follows. An asynchronous loop is simulated (`run_asynchronous`).

@@ -1,8 +1,12 @@
 #include "scenarios/src/post_training/weight_transfer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "models/reading/document.hpp"
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "strategies/failures/checkpoint_transfer.hpp"
 
 namespace trainyard {
 namespace {
@@ -48,6 +52,25 @@ Seconds simulated_transfer(const PostTrainingChoice& choice, const PostTrainingR
   std::vector<Actor> node;
   for (int gpu = 0; gpu < gpus; ++gpu) node.push_back(gpu);
   return std::max(longest, collective_time(cluster, Operation::all_gather, "ring", r.sent, {node}));
+}
+
+StoreTimes simulated_store_transfer(const PostTrainingChoice& choice, const PostTrainingResult& r) {
+  const Storage& store = *choice.weight_store;
+  ClusterSpec writers = choice.generators;
+  const int of_node = writers.node.gpus;
+  writers.nodes = (r.policy_ranks + of_node - 1) / of_node;
+  CheckpointPlan written{{}, store}, read{{}, store};
+  for (Actor rank = 0; rank < r.policy_ranks; ++rank) written.shares.push_back({rank, r.sent / r.policy_ranks});
+  // A node whose engines have all layers reads all weights once; one of the nodes of an engine reads its part.
+  const int sharing = std::max(of_node, choice.layout.gpus());
+  for (Actor rank = 0; rank < choice.generators.gpus(); ++rank) read.shares.push_back({rank, r.sent / sharing});
+  const SoftwareStack plain;
+  try {
+    return {simulate_checkpoint_write(writers, plain, written).write,
+            simulate_checkpoint_load(choice.generators, plain, read)};
+  } catch (const UserError& e) {
+    fail(choice.weight_store_place, fmt::format("post_training.weights_storage: {}", e.what()));
+  }
 }
 
 Seconds host_copies(const NodeType& node, Bytes bytes) {

@@ -11,6 +11,16 @@ namespace trainyard {
 /// links of the cluster, which its transfers share.
 Seconds simulated_transfer(const PostTrainingChoice&, const PostTrainingResult&);
 
+/// The transfer of new weights through a store that nodes share, s.
+struct StoreTimes {
+  Seconds write, read;
+};
+
+/// Simulates it message by message: the GPUs that hold one copy of the policy write their parts, and then each node that
+/// generates reads the weights of its engines once, equal shares by its GPUs. All share the rates of the store. Throws
+/// UserError at the place of the store if the weights do not fit into it.
+StoreTimes simulated_store_transfer(const PostTrainingChoice&, const PostTrainingResult&);
+
 /// Returns the time in which each GPU copies so many bytes to the memory of its host and back.
 Seconds host_copies(const NodeType&, Bytes);
 

@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <random>
 
 #include "models/reading/nearest.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr double kMostStaleness = 16, kMostWaitVariation = 10, kMostLengthVariation = 10;
-constexpr int kMostCalls = 1000, kMostDraftTokens = 64;
+constexpr int kMostCalls = 1000, kMostDraftTokens = 64, kMostRounds = 1000;
 
 }  // namespace
 
@@ -78,8 +80,9 @@ LoopAlgorithm read_algorithm(Fields& section) {
       section.choice("algorithm", {"grpo", "dapo", "rloo", "ppo", "dpo", "distillation"}, has_critic ? "ppo" : "grpo");
   const bool is_dpo = choice.name == "dpo", distills = choice.name == "distillation";
   choice.has_rollouts = !(is_dpo || distills);
-  for (const char* key : {"generation", "schedule", "staleness", "order", "partial_rollouts", "training_parts",
-                          "started_prompts", "tools", "critic", "reward", "weights"})
+  for (const char* key :
+       {"generation", "schedule", "staleness", "order", "partial_rollouts", "training_parts", "started_prompts",
+        "tools", "critic", "reward", "weights", "dynamic_sampling", "overlong_filtering", "weights_storage"})
     section.require_condition(
         key, choice.has_rollouts,
         fmt::format("{} generates no answers; with algorithm grpo, dapo, rloo or ppo", choice.name));
@@ -179,6 +182,78 @@ ToolChoice read_tools(Fields& section) {
     choice.sandboxes = fields.integer_within<int>("sandboxes", 1, 1 << 24);
   fields.finish();
   return choice;
+}
+
+SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_t seed) {
+  SamplingChoice choice;
+  choice.masks_cut_answers = section.boolean(
+      {"overlong_filtering",
+       "Whether answers that are cut at answer_tokens.most are trained without a loss, as in DAPO; the answer of the "
+       "simulator counts them."},
+      false);
+  const Node* node = section.child_unless_null(
+      {"dynamic_sampling",
+       "Rounds of prompts until a step has its prompts, whose answers differ in reward (DAPO): {useful: 0.4}. The "
+       "others are thrown away. Default: none."});
+  if (!node) return choice;
+  Fields fields(*node, "post_training.dynamic_sampling");
+  choice.useful_share = fields.number(
+      {"useful", "Probability that the answers to a prompt differ in reward, so that it is trained, for example 0.4."},
+      0.001, 1);
+  choice.round_prompts = fields.integer_within<std::int64_t>(
+      {"prompts", "Prompts of a round, for example 64. Default: those of a step."}, 1, kMostLoopSamples, prompts);
+  choice.most_rounds = fields.integer_within<int>(
+      {"most_rounds", "Most rounds of a step, for example 10; a step that needs more is refused."}, 1, kMostRounds,
+      kMostRounds);
+  fields.finish();
+  std::mt19937_64 random(seed);
+  std::int64_t useful = 0;
+  for (choice.rounds = 0; useful < prompts && choice.rounds < kMostRounds; ++choice.rounds)
+    for (std::int64_t i = 0; i < choice.round_prompts; ++i) {
+      choice.useful.push_back(uniform_number(random()) < choice.useful_share);
+      useful += choice.useful.back() ? 1 : 0;
+    }
+  if (useful < prompts)
+    fields.refuse("useful", fmt::format("{} rounds of {} prompts have only {} of {} prompts whose answers differ in "
+                                        "reward; expected a larger share, or more prompts a round",
+                                        kMostRounds, choice.round_prompts, useful, prompts));
+  if (choice.rounds > choice.most_rounds)
+    fields.refuse("most_rounds", fmt::format("a step takes {} rounds until {} prompts have answers that differ in "
+                                             "reward; nearest: {}",
+                                             choice.rounds, prompts, choice.rounds));
+  return choice;
+}
+
+void read_engine_degrees(EngineLayout& layout, Fields& fields) {
+  layout.tensor = fields.integer_within<int>(
+      {"tensor_parallel", "Number of GPUs that split the layers of an engine, for example 4."}, 1, 1 << 16, 1);
+  const bool has_data = fields.has(
+      {"data_parallel",
+       "Number of copies of all layers but the experts in an engine, for example 2, each with its own sequences; "
+       "the experts are spread over all GPUs of the engine. Default: expert_parallel / tensor_parallel, at least 1."});
+  if (has_data) layout.data = fields.integer_within<int>("data_parallel", 1, 1 << 16);
+  layout.expert = fields.integer_within<int>({"expert_parallel",
+                                              "Number of parts of the experts of an engine, for example 8. More than "
+                                              "tensor_parallel: one for each GPU (vLLM's "
+                                              "--enable-expert-parallel); else the GPUs of a part split its experts "
+                                              "(SGLang's --ep-size). 1: experts are split "
+                                              "as other layers. Default: 1, or all GPUs with data_parallel."},
+                                             1, 1 << 16, layout.data > 1 ? layout.gpus() : 1);
+  if (!has_data && layout.expert > layout.tensor) {
+    if (layout.expert % layout.tensor != 0)
+      fields.refuse("expert_parallel",
+                    fmt::format("{} parts are no multiple of the {} GPUs of tensor_parallel; nearest: {}",
+                                layout.expert, layout.tensor, nearest_multiples(layout.tensor, layout.expert)));
+    layout.data = layout.expert / layout.tensor;
+  }
+  if (layout.data > 1 && layout.expert != layout.gpus())
+    fields.refuse("expert_parallel", fmt::format("{} parts, but an engine of {} copies of {} GPUs spreads its experts "
+                                                 "over all of them; nearest: {}",
+                                                 layout.expert, layout.data, layout.tensor, layout.gpus()));
+  if (layout.tensor % layout.expert != 0 && layout.data == 1)
+    fields.refuse("expert_parallel",
+                  fmt::format("{} parts do not divide the {} GPUs of tensor_parallel; nearest: {}", layout.expert,
+                              layout.tensor, nearest_divisors(layout.tensor, layout.expert)));
 }
 
 void read_scheduler(Engine& engine, Fields& fields) {

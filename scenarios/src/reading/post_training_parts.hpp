@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/generation/answer_lengths.hpp"
+#include "models/generation/decode_costs.hpp"
 #include "models/generation/engine.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
@@ -20,6 +21,18 @@ struct AsynchronyChoice {
   double staleness = 1;  ///< steps
   bool by_start = false, partial_rollouts = true;
   std::int64_t parts = 1;  ///< equal parts of a step's prompts, of which training takes each as soon as it has ended
+};
+
+/// Sampling in rounds, as DAPO's dynamic sampling: prompts whose answers all have one reward are thrown away, and rounds of
+/// further prompts are answered until a step has its prompts.
+struct SamplingChoice {
+  double useful_share = 1;         ///< probability that the answers to a prompt differ in reward
+  std::int64_t round_prompts = 0;  ///< prompts of a round; 0: there is one round, and nothing is thrown away
+  int most_rounds = 0;
+  int rounds = 1;                  ///< rounds that a step takes
+  std::vector<bool> useful;        ///< whether the answers to each started prompt differ in reward
+  bool masks_cut_answers = false;  ///< answers that were cut are trained without a loss
+  bool is_given() const { return round_prompts > 0; }
 };
 
 /// Calls of tools, or of an environment, while an answer is generated.
@@ -72,6 +85,11 @@ std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchrono
 /// Reads `length`: `{steps: 1000}` or `{time: 5 d}`. Throws UserError with the place.
 TrainingLength read_loop_length(Fields& section);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
+/// Reads `dynamic_sampling` and `overlong_filtering`, and draws which prompts are thrown away. `prompts`: those that a step
+/// trains on. Throws UserError with the place.
+SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_t seed);
+/// Reads the numbers of GPUs of an engine that split layers and experts. Throws UserError with the nearest value.
+void read_engine_degrees(EngineLayout&, Fields& section);
 /// Reads how an engine schedules prompts and launches kernels, where the scenario differs from the engine's defaults.
 void read_scheduler(Engine&, Fields& section);
 /// Reads `speculation` of the engines at `path`.

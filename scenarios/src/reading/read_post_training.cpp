@@ -20,19 +20,10 @@ void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& cat
        "Inference engine: a name, for example vllm (trainyard list engines), or a map of its figures. Default: vllm."});
   choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
   read_scheduler(choice.engine, fields);
-  choice.layout.tensor = fields.integer_within<int>(
-      {"tensor_parallel", "Number of GPUs of an engine, for example 4, which split the model."}, 1, 1 << 16, 1);
+  read_engine_degrees(choice.layout, fields);
   choice.tensor_place = fields.place_of("tensor_parallel");
-  choice.layout.expert =
-      fields.integer_within<int>({"expert_parallel",
-                                  "Number of GPUs of an engine over which experts are spread, for example 8; each has "
-                                  "all other layers, and sequences of its own. 1: none. Only with tensor_parallel 1."},
-                                 1, 1 << 16, 1);
+  choice.data_place = fields.place_of("data_parallel");
   choice.expert_place = fields.place_of("expert_parallel");
-  if (choice.layout.expert > 1 && choice.layout.tensor > 1)
-    fields.refuse("expert_parallel", fmt::format("{} GPUs share experts, and {} split the other layers: both at once "
-                                                 "are not modelled; expected tensor_parallel: 1",
-                                                 choice.layout.expert, choice.layout.tensor));
   const auto format = [&fields](Key key, std::size_t formats) {
     const std::vector<std::string> names(engine_formats().begin(), engine_formats().begin() + formats);
     const std::string name = fields.choice(key, names, "bf16");
@@ -53,9 +44,10 @@ void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& cat
                                               "the engine's own."},
                                              0.01, 1, choice.engine.memory_share);
   choice.speculation = read_speculation(fields, catalog, choice.engine_key);
-  if (choice.speculation.draft && choice.layout.expert > 1)
-    fail(choice.speculation.place,
-         choice.engine_key + ".speculation.draft: a network is not modelled with expert_parallel; expected mtp");
+  if (choice.speculation.draft && choice.layout.data > 1)
+    fail(choice.speculation.place, choice.engine_key +
+                                       ".speculation.draft: a network is not modelled in an engine of several copies; "
+                                       "expected mtp");
 }
 
 /// Reads `generation` of a loop: the engines, and the nodes that only generate.
@@ -261,6 +253,16 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   if (choice->started_samples() > kMostLoopSamples)
     section.refuse("started_prompts",
                    fmt::format("{} samples are started; at most {}", choice->started_samples(), kMostLoopSamples));
+  choice->sampling = read_sampling(section, choice->prompts, choice->lengths.seed + 2);
+  if (choice->sampling.is_given()) {
+    if (choice->started_prompts > choice->prompts)
+      section.refuse("started_prompts", "dynamic_sampling says how many prompts are started; leave one of them out");
+    choice->started_prompts = choice->sampling.rounds * choice->sampling.round_prompts;
+    if (choice->started_samples() > kMostLoopSamples)
+      section.refuse("dynamic_sampling",
+                     fmt::format("{} samples are started; at most {}; expected a larger share that is useful",
+                                 choice->started_samples(), kMostLoopSamples));
+  }
   const auto started = static_cast<std::size_t>(choice->started_samples());
   choice->answers = choice->lengths.draw(started);
   choice->tools = read_tools(section);
@@ -287,6 +289,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
     section.refuse(
         "schedule",
         schedule + " needs GPUs that only generate; expected post_training.generation.nodes, or schedule: synchronous");
+  if (choice->asynchrony && choice->sampling.is_given())
+    section.refuse("dynamic_sampling", "not modelled with asynchronous engines; expected another schedule");
   if (choice->asynchrony && choice->started_prompts > choice->prompts)
     section.refuse("started_prompts",
                    fmt::format("asynchronous engines end all answers that they start; expected {}, or another schedule",
@@ -298,6 +302,21 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   const std::string& named = choice->has_own_nodes ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
   choice->transfer = read_weight_transfer(
       catalog.resolve("weight-transfer", transfer ? *transfer : Node::scalar_node(named, node.place)));
+  if (const Node* store = section.child_unless_null(
+          {"weights_storage",
+           "Shared storage through which new weights go to the engines: a name, for example lustre-fsx-200 (trainyard "
+           "list storages), or a map. The GPUs that train write them, and each node that generates reads them. "
+           "Default: "
+           "none; the library of `weights` sends them."})) {
+    if (transfer) section.refuse("weights", "weights_storage carries the new weights; leave one of them out");
+    choice->weight_store = read_storage(catalog.resolve("storage", *store));
+    choice->weight_store_place = store->place;
+    if (choice->weight_store->lanes > 0)
+      fail(store->place,
+           fmt::format("post_training.weights_storage: {} is a drive of one node; expected a storage that "
+                       "nodes share, such as lustre-fsx-200",
+                       choice->weight_store->name));
+  }
   read_log_probabilities(*choice, section);
   take_nodes(*choice, document, section);
   take_packs(*choice, document, section);
@@ -349,15 +368,16 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
          choice.section_key + ": expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
   if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
-  const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.gpus();
-  const bool by_experts = choice.layout.expert > 1;
-  if (!divides_nodes(tensor, choice.generators)) {
+  const int gpus = choice.generators.gpus(), node = training.node.gpus, engine = choice.layout.gpus();
+  const bool has_copies = choice.layout.data > 1;
+  if (!divides_nodes(engine, choice.generators)) {
     int nearest_fit = 1;
-    for (int t = 1; t <= std::min(gpus, tensor); ++t)
-      if (divides_nodes(t, choice.generators)) nearest_fit = t;
-    fail(by_experts ? choice.expert_place : choice.tensor_place,
+    for (int n = 1; n <= std::min(gpus, engine); ++n)
+      if (divides_nodes(n, choice.generators) && (!has_copies || n % choice.layout.tensor == 0)) nearest_fit = n;
+    const bool by_tensor = !has_copies || nearest_fit % choice.layout.tensor != 0;
+    fail(by_tensor ? choice.tensor_place : choice.expert_place,
          fmt::format("{}.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}", choice.engine_key,
-                     by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
+                     by_tensor ? "tensor_parallel" : "expert_parallel", engine, gpus, node, nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
   const auto lacks = [&gpu](EngineFormat format) {

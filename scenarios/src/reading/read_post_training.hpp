@@ -8,6 +8,7 @@
 #include "models/generation/answer_lengths.hpp"
 #include "models/generation/decode_costs.hpp"
 #include "models/generation/rl_stack.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "scenarios/src/reading/post_training_parts.hpp"
 #include "topologies/cluster.hpp"
 
@@ -48,9 +49,12 @@ struct PostTrainingChoice {
   AnswerLengths lengths;
   std::vector<double> answers;              ///< drawn length of each started sample; samples of a prompt are neighbours
   std::vector<std::vector<Seconds>> calls;  ///< times of the calls of each started sample; empty: there are none
+  SamplingChoice sampling;
   ToolChoice tools;
   SpeculationChoice speculation;
   std::optional<LoopModel> critic, reward;
+  std::optional<Storage> weight_store;  ///< store through which new weights go to the engines
+  Place weight_store_place;
   bool has_own_nodes = false;                  ///< the engines have nodes of their own
   bool one_step_off = false;                   ///< training works on the samples of the step before
   std::optional<AsynchronyChoice> asynchrony;  ///< no value: the schedule is another one
@@ -66,7 +70,7 @@ struct PostTrainingChoice {
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
-  Place place, tensor_place, expert_place, precision_place, cache_place;
+  Place place, tensor_place, data_place, expert_place, precision_place, cache_place;
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }

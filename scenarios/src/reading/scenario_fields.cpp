@@ -127,6 +127,14 @@ constexpr const char* kTeacherExample =
     "post_training: {algorithm: distillation, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
     "teacher: {model: gpt2}}\n";
 
+/// A loop that samples in rounds, and whose weights go through a store.
+constexpr const char* kRoundsExample =
+    "cluster: {node: dgx-a100, nodes: 2, fabric: nonblocking}\nmodel: mixtral-8x7b\n"
+    "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, tensor_parallel: 8}\n"
+    "post_training: {algorithm: dapo, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
+    "dynamic_sampling: {useful: 0.5, prompts: 16, most_rounds: 20}, overlong_filtering: true, "
+    "weights_storage: nfs-10g, generation: {tensor_parallel: 2, data_parallel: 2, expert_parallel: 4}}\n";
+
 /// Engines without a loop, with keys that no shipped scenario has.
 constexpr const char* kGenerationExample =
     "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, mode: inference}\n"
@@ -287,7 +295,8 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields, bool
 }
 
 std::vector<std::string> example_scenarios() {
-  std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample, kGenerationExample};
+  std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample, kRoundsExample,
+                                 kGenerationExample};
   for (const char* example : kExamples) texts.push_back(std::string(kExampleBase) + example);
   for (const OperatorKeys& keys : operator_keys()) texts.push_back(operator_scenario(operator_example(keys)));
   for (const char* model : {kGroupExample, kTiedExample}) texts.push_back(operator_scenario(model));

@@ -185,12 +185,9 @@ Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
   return read_scenario(document, s.name + " (log-probabilities)");
 }
 
-PostTrainingResult post_training_result(const Scenario& s, const Result& training,
-                                        const std::function<Result(const Scenario&)>& simulate_step) {
+void add_training_half(const Scenario& s, const Result& training, PostTrainingResult& r,
+                       const std::function<Result(const Scenario&)>& simulate_step) {
   const PostTrainingChoice& choice = *s.post_training;
-  PostTrainingResult r;
-  r.algorithm = choice.algorithm.name;
-  if (choice.algorithm.has_rollouts) generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
   r.policy_ranks = s.ranks() / s.plan.mesh.data;
   if (s.plan.zero == ZeroStage::parameters)
@@ -203,8 +200,7 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   r.training = (training.step_time + training.breakdown.compute * (loads.training - 1)) * r.optimizer_steps;
   if (!choice.algorithm.has_rollouts) {
     if (choice.algorithm.frozen) add_frozen_model(s, training, r, simulate_step);
-    close_without_rollouts(choice, r);
-    return r;
+    return;
   }
   const LoopController& controller = choice.stack.controller;
   const Seconds update = controller.update_time(padded), pass = controller.pass_time(padded, sharing_ranks);
@@ -223,12 +219,27 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   }
   if (choice.reward) {
     const Result reward = simulate_step(log_probability_scenario(s, &*choice.reward));
-    r.reward = reward.step_time;
+    // Samples that rounds throw away have rewards too.
+    r.reward = reward.step_time *
+               (static_cast<double>(choice.sampling.is_given() ? choice.started_samples() : choice.samples()) /
+                static_cast<double>(choice.samples()));
     add_phase("reward", reward, reward.memory.peak + resident, r);
     r.log_probabilities.value += r.reward.value;
   }
   if (choice.critic) add_critic(s, training, resident, r, simulate_step);
-  close_loop(choice, s.model.entry, r);
+}
+
+PostTrainingResult post_training_result(const Scenario& s, const Result& training,
+                                        const std::function<Result(const Scenario&)>& simulate_step) {
+  const PostTrainingChoice& choice = *s.post_training;
+  PostTrainingResult r;
+  r.algorithm = choice.algorithm.name;
+  if (choice.algorithm.has_rollouts) generate_answers(choice, s.model.entry, r);
+  add_training_half(s, training, r, simulate_step);
+  if (choice.algorithm.has_rollouts)
+    close_loop(choice, s.model.entry, r);
+  else
+    close_without_rollouts(choice, r);
   return r;
 }
 

@@ -13,6 +13,11 @@ namespace trainyard {
 PostTrainingResult post_training_result(const Scenario&, const Result& training,
                                         const std::function<Result(const Scenario&)>& simulate_step);
 
+/// Adds the training half of a step: training, log-probabilities, and the models of rewards and values, with the memory
+/// of their phases. The arguments are those of `post_training_result`.
+void add_training_half(const Scenario&, const Result& training, PostTrainingResult&,
+                       const std::function<Result(const Scenario&)>& simulate_step);
+
 /// Returns which model of a loop is too large for the GPUs that train, for a result that does not fit.
 std::string too_large_words(const Result&);
 

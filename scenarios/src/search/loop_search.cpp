@@ -3,124 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 #include "scenarios/src/reading/read_post_training.hpp"
-#include "scenarios/src/running/post_training_run.hpp"
-#include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
-#include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr const char* kDefaultFabric = "nonblocking";
-constexpr int kSplitParts = 8, kMostNodesFactor = 4;
-
-/// A placement that has not been simulated.
-struct LoopPlacement {
-  std::string node;  // empty: the scenario's
-  int nodes = 0, generation_nodes = 0, engine_gpus = 0;
-  std::string schedule;
-};
-
-/// Returns the schedules that are no staler than the scenario's, for engines on nodes of their own.
-std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
-  if (choice.asynchrony) {
-    if (choice.asynchrony->staleness >= 1) return {"asynchronous", "one-step-off"};
-    return {"asynchronous"};
-  }
-  return {choice.one_step_off ? "one-step-off" : "synchronous"};
-}
+constexpr int kMostNodesFactor = 4;
 
 /// `schedules`: those of engines on nodes of their own.
 std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& node, int nodes,
-                                         const std::vector<int>& engines, const std::vector<std::string>& schedules) {
-  std::set<int> splits;
-  const int shared = nodes - s.post_training->critic_nodes();
-  if (shared < 1) return {};
-  for (int part = 1; part < kSplitParts; ++part) splits.insert(std::clamp(part * shared / kSplitParts, 1, shared));
-  splits.erase(shared);
+                                         const std::vector<EngineDegrees>& engines,
+                                         const std::vector<std::string>& schedules) {
+  if (nodes <= s.post_training->critic_nodes()) return {};
   std::vector<LoopPlacement> all;
-  for (const int gpus : engines) {
-    all.push_back({node, nodes, 0, gpus, "synchronous"});
-    for (const int generation_nodes : splits)
-      for (const std::string& schedule : schedules) all.push_back({node, nodes, generation_nodes, gpus, schedule});
+  for (const EngineDegrees& engine : engines) {
+    all.push_back({node, nodes, 0, engine, "synchronous"});
+    for (const int generation_nodes : split_nodes(*s.post_training, nodes))
+      for (const std::string& schedule : schedules) all.push_back({node, nodes, generation_nodes, engine, schedule});
   }
   return all;
-}
-
-/// Returns true if neither the scenario nor the type of node says what joins several nodes. `node` empty: the scenario's.
-bool needs_fabric(const Scenario& s, const std::string& node) {
-  if (s.document.find("cluster")->find("fabric")) return false;
-  if (node.empty()) return s.cluster.node.fabric.empty();
-  const Catalog catalog;
-  return !catalog.resolve("node", Node::scalar_node(node)).find("fabric");
-}
-
-/// Returns the changes that turn the scenario into this placement.
-Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
-  const PostTrainingChoice& choice = *s.post_training;
-  const bool asynchronous = placement.schedule == "asynchronous";
-  Overrides changes{{"cluster.nodes", fmt::format("{}", placement.nodes)},
-                    {"post_training.generation.nodes",
-                     placement.generation_nodes > 0 ? fmt::format("{}", placement.generation_nodes) : "null"},
-                    {"post_training.schedule", placement.schedule}};
-  if (!placement.node.empty()) changes.emplace_back("cluster.node", placement.node);
-  if (placement.nodes > 1 && needs_fabric(s, placement.node)) changes.emplace_back("cluster.fabric", kDefaultFabric);
-  if (!asynchronous)
-    for (const char* key : {"staleness", "order", "partial_rollouts", "training_parts"})
-      changes.emplace_back(std::string("post_training.") + key, "null");
-  changes.emplace_back(choice.layout.expert > 1 ? "post_training.generation.expert_parallel"
-                                                : "post_training.generation.tensor_parallel",
-                       fmt::format("{}", placement.engine_gpus));
-  return changes;
-}
-
-LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const LoopQuestion& question) {
-  LoopRow row;
-  row.node = placement.node.empty() ? s.cluster.node.name : placement.node;
-  row.changes = changes_of(s, placement);
-  row.nodes = placement.nodes;
-  row.generation_nodes = placement.generation_nodes;
-  row.engine_gpus = placement.engine_gpus;
-  row.schedule = placement.schedule;
-  try {
-    Scenario changed = read_again(s, row.changes);
-    changed.failures.find_best = false;
-    const Result result = simulate_here(changed, {.critical_path = false});
-    if (!result.fits) {
-      row.error = too_large_words(result);
-      return row;
-    }
-    const PostTrainingResult& r = *result.post_training;
-    const PostTrainingChoice& choice = *changed.post_training;
-    row.gpus = r.gpus;
-    row.staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;
-    row.step_time = r.step_time.value;
-    row.generation = r.generation.value;
-    row.training_half = r.training.value + r.log_probabilities.value + r.loop.value;
-    if (changed.failures.is_given()) row.goodput = study_loop_failures(changed, r).goodput;
-    row.samples_per_s = r.samples_per_s * row.goodput;
-    PostTrainingResult judged = r;
-    add_loop_interval(changed, judged);
-    row.likely_samples = judged.likely_samples;
-    for (double& end : *row.likely_samples) end *= row.goodput;
-    row.unmeasured = judged.unmeasured;
-    row.meets =
-        row.samples_per_s / LoopDoubt::shipped().one_sided_factor(question.confidence) >= question.samples_per_s;
-    if (s.prices.is_given()) {
-      const NodeType& node = choice.generators.node;
-      row.hour = r.gpus * s.prices.gpu_hour(node.name, node.gpu.name, node.gpus);
-      row.million = row.hour / 3600 / row.samples_per_s * 1e6;
-    }
-  } catch (const UserError& e) {
-    row.error = e.what();
-  }
-  return row;
 }
 
 std::vector<LoopRow> simulated_rows(const Scenario& s, const std::vector<LoopPlacement>& placements,
@@ -143,8 +48,8 @@ std::vector<LoopRow> rows_upwards(const Scenario& s, const std::string& node, in
                                   const std::vector<std::string>& schedules) {
   std::vector<LoopRow> all;
   const auto meets_on = [&](int nodes) {
-    const std::vector<LoopRow> rows =
-        simulated_rows(s, placements_on(s, node, nodes, {s.post_training->layout.gpus()}, schedules), question);
+    const std::vector<LoopRow> rows = simulated_rows(
+        s, placements_on(s, node, nodes, {engine_degrees(s.post_training->layout)}, schedules), question);
     all.insert(all.end(), rows.begin(), rows.end());
     return std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
   };
@@ -181,34 +86,6 @@ std::optional<LoopRow> fewest_one_step_off(const Scenario& s, const std::string&
   sort_loops(answer.rows);
   const std::vector<LoopFewest> found = answer.fewest();
   return found.empty() ? std::nullopt : std::optional(*found.front().row);
-}
-
-JsonFields<LoopRow> loop_row_fields() {
-  using R = LoopRow;
-  return JsonFields<R>()
-      .value("node", "", &R::node, "type of node")
-      .value("nodes", "", &R::nodes, "number of nodes")
-      .value("generation_nodes", "", &R::generation_nodes, "number of nodes that only generate; 0: all do both in turn")
-      .value("gpus", "", &R::gpus, "number of GPUs")
-      .value("engine_gpus", "", &R::engine_gpus, "number of GPUs of an engine")
-      .value("schedule", "", &R::schedule, "order of generation and training")
-      .value("staleness", "steps", &R::staleness, "bound of the staleness")
-      .value("step_time_s", "s", &R::step_time, "time of a step of the loop; 0: there is no such loop")
-      .value("generation_s", "s", &R::generation, "time of the generation")
-      .value("training_half_s", "s", &R::training_half, "time of training, log-probabilities and loop")
-      .value("goodput", "share", &R::goodput,
-             "share of the loop's time in steps that count; 1: the scenario has no failures")
-      .value("samples_per_s", "1/s", &R::samples_per_s,
-             "generated and trained samples per second, over the whole loop with its failures")
-      .value("samples_per_s_interval", "1/s", &R::likely_samples,
-             "lower and upper end of the interval that holds those of a real loop with a probability of 80 %; null: "
-             "there is no such loop")
-      .value("unmeasured", "", &R::unmeasured,
-             "what no measured loop has, so that the interval does not cover it; empty: nothing")
-      .value("money_per_hour", "money", &R::hour, "rent of an hour; 0: there are no prices")
-      .value("money_per_million_samples", "money", &R::million, "rent of a million samples; 0: there are no prices")
-      .value("meets", "", &R::meets, "whether the loop has the samples per second that are asked for")
-      .value("error", "", &R::error, "why there is no such loop; empty: there is one");
 }
 
 const RegisterJsonReference loop_plan_json{"plan --samples-per-second", "placements of a post-training loop",
@@ -258,7 +135,7 @@ std::vector<LoopAnswer::Missing> LoopAnswer::missing() const {
   return all;
 }
 
-LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
+LoopAnswer empty_loop_answer(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
   if (!choice.algorithm.has_rollouts)
@@ -274,13 +151,27 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   answer.confidence = question.confidence;
   answer.has_failures = s.failures.is_given();
   if (s.prices.is_given()) answer.currency = s.prices.currency;
-  const int engine = choice.layout.gpus();
+  return answer;
+}
+
+void finish_loop_answer(LoopAnswer& answer) {
+  for (const LoopRow& row : answer.rows)
+    if (std::ranges::find(row.changes, "cluster.fabric", &Overrides::value_type::first) != row.changes.end())
+      answer.assumed_fabric = kDefaultFabric;
+  answer.impossible = static_cast<int>(
+      std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
+}
+
+LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
+  LoopAnswer answer = empty_loop_answer(s, question);
+  const PostTrainingChoice& choice = *s.post_training;
+  const EngineDegrees engine = engine_degrees(choice.layout);
   if (question.samples_per_s == 0) {
-    std::set<int> engines{engine, 2 * engine};
-    if (engine % 2 == 0 && (choice.layout.expert == 1 || engine > 2)) engines.insert(engine / 2);
-    answer.rows = simulated_rows(
-        s, placements_on(s, "", choice.machine_nodes, {engines.begin(), engines.end()}, split_schedules(choice)),
-        question);
+    std::vector<EngineDegrees> engines;
+    for (const int gpus : {engine.gpus() % 2 == 0 ? engine.gpus() / 2 : 0, engine.gpus(), 2 * engine.gpus()})
+      if (const std::optional<EngineDegrees> scaled = scaled_engine(engine, gpus)) engines.push_back(*scaled);
+    answer.rows =
+        simulated_rows(s, placements_on(s, "", choice.machine_nodes, engines, split_schedules(choice)), question);
   } else {
     const Catalog catalog;
     for (const std::string& type : question.node_types) catalog.resolve("node", Node::scalar_node(type));
@@ -299,11 +190,7 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
     }
   }
   sort_loops(answer.rows);
-  for (const LoopRow& row : answer.rows)
-    if (std::ranges::find(row.changes, "cluster.fabric", &Overrides::value_type::first) != row.changes.end())
-      answer.assumed_fabric = kDefaultFabric;
-  answer.impossible = static_cast<int>(
-      std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
+  finish_loop_answer(answer);
   return answer;
 }
 
@@ -327,7 +214,18 @@ JsonFields<LoopAnswer> loop_answer_fields() {
       .list(
           "one_step_off", &A::one_step_off, loop_row_fields(),
           "for a synchronous scenario: placements with training one step off that meet the question with fewer nodes, "
-          "one for each type of node");
+          "one for each type of node")
+      .object("scenario_loop", &A::scenario_loop, loop_row_fields(), "the loop of the scenario")
+      .when(&A::scenario_loop, "if layouts were searched")
+      .list("alternatives", &A::alternatives, loop_row_fields(),
+            "the best loops with half and twice the prompts, and with staler answers than the scenario's")
+      .value("proved", "", &A::proved, "whether no searched layout is faster than the best")
+      .value("open_bound_s", "s", &A::open_bound,
+             "if not proved: lower bound of the step of the layouts that were not simulated; 0: proved")
+      .value("work", "", &A::work, "simulated operations, and what counts as many; 0: no layouts were searched")
+      .value("loops", "", &A::loops, "loops that were simulated as a whole")
+      .value("training_plans", "", &A::training_plans, "plans of training halves that fit")
+      .value("training_halves", "", &A::training_halves, "training halves that were simulated");
 }
 
 }  // namespace trainyard

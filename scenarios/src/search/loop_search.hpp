@@ -1,39 +1,12 @@
 #pragma once
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/search/loop_placement.hpp"
 
 namespace trainyard {
-
-/// A question about a post-training loop.
-struct LoopQuestion {
-  double samples_per_s = 0;                  ///< least samples per second; 0: the fastest loop on the scenario's nodes
-  int most_nodes = 0;                        ///< with `samples_per_s`: most nodes; 0: four times those of the scenario
-  std::vector<std::string> node_types = {};  ///< names of node types to compare; empty: the scenario's
-  double confidence = 0.5;  ///< least probability that a real loop has the samples; 0.5: the prediction must have them
-};
-
-/// A placement of a loop, simulated.
-struct LoopRow {
-  std::string node;                     ///< name of the type of node
-  int nodes = 0, generation_nodes = 0;  ///< `generation_nodes` 0: all GPUs generate, then train
-  int gpus = 0, engine_gpus = 0;
-  std::string schedule;  ///< "synchronous", "one-step-off", "asynchronous"
-  double staleness = 0;  ///< bound, in steps
-  double step_time = 0, generation = 0, training_half = 0;
-  double goodput = 1;        ///< share of the loop's time in steps that count; 1: the scenario has no failures
-  double samples_per_s = 0;  ///< mean over the whole loop, with its failures
-  std::optional<std::array<double, 2>> likely_samples;  ///< interval of `samples_per_s` with a probability of 80 %
-  std::string unmeasured;        ///< properties of this loop that no measured loop has; empty: none
-  double hour = 0, million = 0;  ///< rent of an hour, and of a million samples; 0: there are no prices
-  bool meets = false;            ///< it has the samples per second of the question
-  std::string error;             ///< reason why there is no such loop; empty: there is one
-  Overrides changes;             ///< keys that turn the scenario into this placement
-};
 
 /// The fewest nodes of one type that meet the question, among the simulated placements.
 struct LoopFewest {
@@ -55,6 +28,15 @@ struct LoopAnswer {
   /// For a synchronous scenario: placements with training one step off that meet the question with fewer nodes than
   /// the fewest above, one for each type of node. They are staler than the scenario, and so no answers.
   std::vector<LoopRow> one_step_off;
+  // A search for layouts (`search_loop_layouts`) fills the fields below.
+  std::optional<LoopRow> scenario_loop;  ///< the loop of the scenario
+  /// The best loops with half and twice the prompts of a step, and with answers that are staler than the scenario's.
+  std::vector<LoopRow> alternatives;
+  bool proved = false;                                  ///< no loop of the space is faster than the best
+  double open_bound = 0;                                ///< if not: lower bound of the steps of the others, s
+  double work = 0;                                      ///< simulated operations, and what counts as many
+  std::size_t loops = 0;                                ///< loops that were simulated as a whole
+  std::size_t training_plans = 0, training_halves = 0;  ///< plans of training halves that fit, and simulated ones
 
   /// Returns the first row that meets the question. Null: none does.
   const LoopRow* best() const;
@@ -77,6 +59,11 @@ struct LoopAnswer {
 /// failures. Throws UserError with the place if the scenario has no post-training, and for an unknown type
 /// of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
+
+/// Returns an answer without rows. Throws UserError with the place for a scenario without placements.
+LoopAnswer empty_loop_answer(const Scenario&, const LoopQuestion&);
+/// Fills what follows from the rows: impossible ones, and the assumed network.
+void finish_loop_answer(LoopAnswer&);
 
 JsonFields<LoopAnswer> loop_answer_fields();
 

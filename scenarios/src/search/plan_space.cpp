@@ -13,6 +13,9 @@ namespace {
 /// Sequences with fewer tokens fit on a rank, so that context parallelism would only add communication.
 constexpr std::int64_t kLongSequence = 16384;
 
+/// Most packs of a micro-batch of a loop, each of which fills a GPU.
+constexpr std::int64_t kMostPacks = 8;
+
 /// Fields of the plan that define the work, which all compared plans must share.
 constexpr const char* kWorkOfPlan[] = {"plan.global_batch_size", "plan.seq_length", "plan.decoder_seq_length",
                                        "plan.precision",         "plan.optimizer",  "plan.strategy",
@@ -114,15 +117,40 @@ std::vector<std::string> PlanSpace::texts(const std::string& path, std::vector<s
 std::vector<std::int64_t> PlanSpace::ranks(const SearchedDegree& degree, const PlanPoint& p) const {
   return numbers(degree.path(), degree.values(scope_, p));
 }
+
+std::int64_t PlanSpace::stated_batch() const {
+  return scenario_.post_training ? scenario_.post_training->training_samples : scenario_.global_batch_size;
+}
+
+std::int64_t PlanSpace::rank_batches(const PlanPoint& p) const {
+  const std::int64_t unit = p.micro_batch * data(p);
+  if (const PostTrainingChoice* loop = scenario_.post_training.get(); loop && loop->packs) {
+    const SamplePacks& packs = *loop->packs;
+    if (!loop->has_dynamic_batches())
+      return packs.count(loop->training_samples, unit * packs.sequences) / (unit * packs.sequences);
+    const double most = static_cast<double>(p.micro_batch) * loop->padded_tokens;
+    const SamplePacks::Batches batches = packs.divided(loop->training_samples, static_cast<int>(data(p)), most);
+    return batches.global / (batches.micro * data(p));
+  }
+  return stated_batch() % unit == 0 ? stated_batch() / unit : 0;
+}
+
 std::vector<std::int64_t> PlanSpace::micro_batches(const PlanPoint& p) const {
-  return numbers("plan.micro_batch_size", divisors(scenario_.global_batch_size / data(p)));
+  const PostTrainingChoice* loop = scenario_.post_training.get();
+  if (!loop || !loop->packs) return numbers("plan.micro_batch_size", divisors(stated_batch() / data(p)));
+  PlanPoint single = p;
+  single.micro_batch = 1;
+  std::vector<std::int64_t> powers;
+  for (std::int64_t packs = 1; packs <= std::min(kMostPacks, rank_batches(single)); packs *= 2) powers.push_back(packs);
+  return numbers("plan.micro_batch_size", powers);
 }
 
 /// Returns true if the axes divide the GPUs and the replicas divide the batch. The reader refuses other plans.
 bool PlanSpace::fits_gpus(const PlanPoint& p) const {
   return std::ranges::all_of(searched_degrees(),
                              [&](const auto& degree) { return degree.shared_ranks || is_legal(degree, scope_, p); }) &&
-         scenario_.global_batch_size % data(p) == 0 && p.pipeline <= layers_;
+         ((scenario_.post_training && scenario_.post_training->packs) || stated_batch() % data(p) == 0) &&
+         p.pipeline <= layers_;
 }
 
 std::vector<PlanPoint> PlanSpace::groups() const {
@@ -136,8 +164,9 @@ std::vector<PlanPoint> PlanSpace::groups() const {
     const bool same_as_whole = scenario_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
                                !varied("plan.expert_parallel.tensor");
     for (const std::int64_t micro : micro_batches(p)) {
-      if (micro < 1 || scenario_.global_batch_size % (micro * data(p)) != 0) continue;
+      if (micro < 1) continue;
       p.micro_batch = micro;
+      if (rank_batches(p) == 0) continue;
       for (const std::string& sequence : sequences) {
         p.sequence = sequence == "true";
         // Tensor ranks with equal tokens can only use experts that are split like the tensor axis.
@@ -178,7 +207,7 @@ std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p
     const auto parts = [&](std::int64_t n) { return n * p.pipeline / schedule.copies; };
     for (std::int64_t n = schedule.least_chunks; parts(n) <= layers_; ++n)
       if (n == schedule.least_chunks || layers_ % parts(n) == 0) chunks.push_back(n);
-    const std::int64_t micro_batches = scenario_.global_batch_size / (p.micro_batch * data(p));
+    const std::int64_t micro_batches = rank_batches(p);
     for (const std::int64_t n : numbers("plan.pipeline.chunks", chunks)) {
       if (n < 1 || parts(n) > layers_ || (n > schedule.least_chunks && schedule.least_chunks == 1)) continue;
       const PipelineShape shape{p.pipeline, static_cast<int>(micro_batches), static_cast<int>(n)};
@@ -204,7 +233,7 @@ bool PlanSpace::refused_stage(const PlanPoint& p) const {
 std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   std::vector<PlanPoint> all;
   const std::int64_t replicas = data(plan) * plan.context * pipeline_schedules().find(plan.schedule, {}).copies;
-  const std::int64_t micro_batches = scenario_.global_batch_size / (plan.micro_batch * data(plan));
+  const std::int64_t micro_batches = rank_batches(plan);
   // Groups of ZeRO are the replicas of a node, or those of a slice of chips.
   const ClusterSpec& cluster = scenario_.cluster;
   std::vector<std::int64_t> groups{cluster.node.gpus / std::max(1, plan.tensor)};
@@ -276,8 +305,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
   std::vector<std::pair<std::string, PlanPoint>> all;
   const auto add = [&](const std::string& change, const PlanPoint& p) {
     const bool is_listed = std::any_of(all.begin(), all.end(), [&p](const auto& other) { return other.second == p; });
-    if (fits_gpus(p) && scenario_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !is_listed)
-      all.emplace_back(change, p);
+    if (fits_gpus(p) && rank_batches(p) > 0 && !(p == best) && !is_listed) all.emplace_back(change, p);
   };
   for (const SearchedDegree& degree : searched_degrees()) {
     const auto words = [&degree](std::int64_t ranks) {

@@ -25,7 +25,7 @@ struct PlanSpaceOptions {
 /// - context: 1; for sequences of at least 16,384 tokens (or if the scenario uses it) divisors of the number of GPUs
 /// - expert: divisors of the number of replicas, if the network has experts; with sequence parallelism also unsharded
 ///   experts over all ranks of a stage
-/// - micro-batch: divisors of a replica's samples
+/// - micro-batch: divisors of a replica's samples; for a loop whose training packs samples, 1 to 8 packs
 /// - recomputation: all kinds, for transformers
 /// - sequence parallelism: with and without
 /// - schedules: those of the framework that `plan.strategy` names, else all registered ones that hold the network once,
@@ -50,7 +50,7 @@ class PlanSpace {
   /// Other choices change only if they must.
   std::vector<std::pair<std::string, PlanPoint>> neighbours(const PlanPoint&) const;
   /// Returns the section `plan` of a scenario with this plan.
-  Node section(const PlanPoint& p) const { return plan_section(bare_, p, data(p), scenario_.global_batch_size); }
+  Node section(const PlanPoint& p) const { return plan_section(bare_, p, data(p), stated_batch()); }
   std::string words(const PlanPoint& p) const {
     return words_of(p, data(p), scenario_.plan.context_exchange_in_words());
   }
@@ -65,6 +65,11 @@ class PlanSpace {
   DegreeScope scope_;
   std::int64_t layers_ = 0;
 
+  /// Returns the number of samples of a step as the section states it: those of a loop are no packs.
+  std::int64_t stated_batch() const;
+  /// Returns the micro-batches of a rank in a step; 0: the batch does not divide into them. The packs of a loop fill any
+  /// number of them.
+  std::int64_t rank_batches(const PlanPoint&) const;
   /// Returns the user's values of a field. Null: the field has the space's own values.
   const PlanSpaceOptions::Axis* varied(const std::string& path) const;
   std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> default_values) const;

@@ -205,7 +205,9 @@ std::string unmeasured_loop_parts(const Scenario& s) {
   };
   add(choice.has_own_nodes && !choice.one_step_off,
       choice.asynchrony ? "an asynchronous schedule" : "a synchronous schedule on two sets of nodes");
-  add(choice.started_prompts > choice.prompts, "a cut tail");
+  add(choice.started_prompts > choice.prompts && !choice.sampling.is_given(), "a cut tail");
+  add(choice.sampling.is_given(), "rounds of prompts");
+  add(choice.weight_store.has_value(), "weights through a storage");
   add(!choice.calls.empty(), "tools");
   add(choice.critic.has_value(), "a critic");
   add(choice.reward.has_value(), "a model of rewards");

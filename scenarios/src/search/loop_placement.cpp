@@ -1,0 +1,195 @@
+#include "scenarios/src/search/loop_placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/src/running/post_training_run.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/plan_question.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kSplitParts = 8;
+
+/// Returns true if neither the scenario nor the type of node says what joins several nodes. `node` empty: the scenario's.
+bool needs_fabric(const Scenario& s, const std::string& node) {
+  if (s.document.find("cluster")->find("fabric")) return false;
+  if (node.empty()) return s.cluster.node.fabric.empty();
+  const Catalog catalog;
+  return !catalog.resolve("node", Node::scalar_node(node)).find("fabric");
+}
+
+}  // namespace
+
+std::string EngineDegrees::words() const {
+  std::string text;
+  if (tensor > 1 || data == 1) text = fmt::format("tensor {}", tensor);
+  if (data > 1) text += fmt::format("{}data {}", text.empty() ? "" : " x ", data);
+  if (expert > 1) text += fmt::format(", experts over {}", expert);
+  return text;
+}
+
+EngineDegrees engine_degrees(const EngineLayout& layout) { return {layout.tensor, layout.data, layout.expert}; }
+
+std::optional<EngineDegrees> scaled_engine(const EngineDegrees& engine, int gpus) {
+  if (gpus < 1) return std::nullopt;
+  if (engine.data == 1 && engine.expert == 1) return EngineDegrees{gpus, 1, 1};
+  if (engine.data == 1) return EngineDegrees{gpus, 1, engine.expert == engine.tensor ? gpus : engine.expert};
+  if (gpus % engine.tensor != 0 || gpus == engine.tensor) return std::nullopt;
+  return EngineDegrees{engine.tensor, gpus / engine.tensor, gpus};
+}
+
+std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
+  if (choice.asynchrony) {
+    if (choice.asynchrony->staleness >= 1) return {"asynchronous", "one-step-off"};
+    return {"asynchronous"};
+  }
+  return {choice.one_step_off ? "one-step-off" : "synchronous"};
+}
+
+std::vector<int> split_nodes(const PostTrainingChoice& choice, int nodes) {
+  std::set<int> splits;
+  const int shared = nodes - choice.critic_nodes();
+  if (shared < 2) return {};
+  for (int part = 1; part < kSplitParts; ++part) splits.insert(std::clamp(part * shared / kSplitParts, 1, shared));
+  splits.erase(shared);
+  return {splits.begin(), splits.end()};
+}
+
+std::vector<EngineDegrees> engines_on(const Scenario& s, int generation_nodes) {
+  const PostTrainingChoice& choice = *s.post_training;
+  ClusterSpec cluster = choice.generators;
+  cluster.nodes = generation_nodes > 0 ? generation_nodes : choice.machine_nodes - choice.critic_nodes();
+  const TransformerConfig* config = s.model.entry.transformer();
+  const std::int64_t experts = config ? config->experts.count : 0;
+  const int most = std::max(cluster.node.gpus, 2 * choice.layout.gpus());
+  std::vector<EngineDegrees> all;
+  for (int gpus = 1; gpus <= std::min(most, cluster.gpus()); ++gpus) {
+    if (!divides_nodes(gpus, cluster)) continue;
+    all.push_back({gpus, 1, 1});
+    if (experts == 0 || gpus == 1 || experts % gpus != 0) continue;
+    for (int tensor = 1; tensor <= std::min(gpus, cluster.node.gpus); ++tensor)
+      if (gpus % tensor == 0) all.push_back({tensor, gpus / tensor, gpus});
+  }
+  const EngineDegrees stated = engine_degrees(choice.layout);
+  if (std::ranges::find(all, stated) == all.end() && divides_nodes(stated.gpus(), cluster)) all.push_back(stated);
+  return all;
+}
+
+Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
+  const bool asynchronous = placement.schedule == "asynchronous";
+  Overrides changes{{"cluster.nodes", fmt::format("{}", placement.nodes)},
+                    {"post_training.generation.nodes",
+                     placement.generation_nodes > 0 ? fmt::format("{}", placement.generation_nodes) : "null"},
+                    {"post_training.schedule", placement.schedule}};
+  if (!placement.node.empty()) changes.emplace_back("cluster.node", placement.node);
+  if (placement.nodes > 1 && needs_fabric(s, placement.node)) changes.emplace_back("cluster.fabric", kDefaultFabric);
+  if (!asynchronous)
+    for (const char* key : {"staleness", "order", "partial_rollouts", "training_parts"})
+      changes.emplace_back(std::string("post_training.") + key, "null");
+  else if (placement.staleness)
+    changes.emplace_back("post_training.staleness", fmt::format("{:g}", *placement.staleness));
+  const EngineDegrees &engine = placement.engine,
+                      usual{engine.tensor, std::max(1, engine.expert / engine.tensor), engine.expert};
+  const auto degree = [&](const char* key, int value, bool states) {
+    changes.emplace_back(std::string("post_training.generation.") + key,
+                         states ? fmt::format("{}", value) : std::string("null"));
+  };
+  degree("tensor_parallel", engine.tensor, true);
+  degree("expert_parallel", engine.expert, engine.expert > 1);
+  degree("data_parallel", engine.data, engine != usual);
+  if (placement.prompts > 0) changes.emplace_back("post_training.prompts", fmt::format("{}", placement.prompts));
+  if (placement.samples_per_prompt > 0)
+    changes.emplace_back("post_training.samples_per_prompt", fmt::format("{}", placement.samples_per_prompt));
+  if (placement.plan) changes.emplace_back("plan", yaml_text(*placement.plan));
+  return changes;
+}
+
+LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const LoopQuestion& question) {
+  LoopRow row;
+  row.node = placement.node.empty() ? s.cluster.node.name : placement.node;
+  row.changes = changes_of(s, placement);
+  row.nodes = placement.nodes;
+  row.generation_nodes = placement.generation_nodes;
+  row.engine_gpus = placement.engine.gpus();
+  row.engine = placement.engine.words();
+  row.schedule = placement.schedule;
+  try {
+    Scenario changed = read_again(s, row.changes);
+    changed.failures.find_best = false;
+    const Result result = simulate_here(changed, {.critical_path = false});
+    if (!result.fits) {
+      row.error = too_large_words(result);
+      return row;
+    }
+    const PostTrainingResult& r = *result.post_training;
+    const PostTrainingChoice& choice = *changed.post_training;
+    row.gpus = r.gpus;
+    PlanPoint training = point_of(changed);
+    if (choice.packs && !choice.has_dynamic_batches()) training.micro_batch /= choice.packs->sequences;
+    row.training = words_of(training, changed.plan.mesh.data);
+    row.prompts = choice.prompts;
+    row.samples_per_prompt = choice.samples_per_prompt;
+    row.staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;
+    row.step_time = r.step_time.value;
+    row.generation = r.generation.value;
+    row.training_half = r.training.value + r.log_probabilities.value + r.loop.value;
+    if (changed.failures.is_given()) row.goodput = study_loop_failures(changed, r).goodput;
+    row.samples_per_s = r.samples_per_s * row.goodput;
+    PostTrainingResult judged = r;
+    add_loop_interval(changed, judged);
+    row.likely_samples = judged.likely_samples;
+    for (double& end : *row.likely_samples) end *= row.goodput;
+    row.unmeasured = judged.unmeasured;
+    row.meets =
+        row.samples_per_s / LoopDoubt::shipped().one_sided_factor(question.confidence) >= question.samples_per_s;
+    if (s.prices.is_given()) {
+      const NodeType& node = choice.generators.node;
+      row.hour = r.gpus * s.prices.gpu_hour(node.name, node.gpu.name, node.gpus);
+      row.million = row.hour / 3600 / row.samples_per_s * 1e6;
+    }
+  } catch (const UserError& e) {
+    row.error = e.what();
+  }
+  return row;
+}
+
+JsonFields<LoopRow> loop_row_fields() {
+  using R = LoopRow;
+  return JsonFields<R>()
+      .value("node", "", &R::node, "type of node")
+      .value("nodes", "", &R::nodes, "number of nodes")
+      .value("generation_nodes", "", &R::generation_nodes, "number of nodes that only generate; 0: all do both in turn")
+      .value("gpus", "", &R::gpus, "number of GPUs")
+      .value("engine_gpus", "", &R::engine_gpus, "number of GPUs of an engine")
+      .value("engine", "", &R::engine, "degrees of an engine")
+      .value("training", "", &R::training, "plan of the training half")
+      .value("prompts", "", &R::prompts, "prompts of a step")
+      .value("samples_per_prompt", "", &R::samples_per_prompt, "answers to a prompt")
+      .value("schedule", "", &R::schedule, "order of generation and training")
+      .value("staleness", "steps", &R::staleness, "bound of the staleness")
+      .value("step_time_s", "s", &R::step_time, "time of a step of the loop; 0: there is no such loop")
+      .value("generation_s", "s", &R::generation, "time of the generation")
+      .value("training_half_s", "s", &R::training_half, "time of training, log-probabilities and loop")
+      .value("goodput", "share", &R::goodput,
+             "share of the loop's time in steps that count; 1: the scenario has no failures")
+      .value("samples_per_s", "1/s", &R::samples_per_s,
+             "generated and trained samples per second, over the whole loop with its failures")
+      .value("samples_per_s_interval", "1/s", &R::likely_samples,
+             "lower and upper end of the interval that holds those of a real loop with a probability of 80 %; null: "
+             "there is no such loop")
+      .value("unmeasured", "", &R::unmeasured,
+             "what no measured loop has, so that the interval does not cover it; empty: nothing")
+      .value("money_per_hour", "money", &R::hour, "rent of an hour; 0: there are no prices")
+      .value("money_per_million_samples", "money", &R::million, "rent of a million samples; 0: there are no prices")
+      .value("meets", "", &R::meets, "whether the loop has the samples per second that are asked for")
+      .value("error", "", &R::error, "why there is no such loop; empty: there is one");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,120 @@
+// Engines whose GPUs split layers, hold copies of them and share the experts.
+#include <map>
+
+#include "tests/scenarios/loops.hpp"
+
+namespace scenarios_test_engine_degrees {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// What an engine of Qwen3 30B sends: the largest bytes of each kind of exchange, and their number.
+struct Sent {
+  double reduced = 0, dealt = 0;
+  int reductions = 0, deals = 0;
+};
+
+struct Degrees {
+  int tensor = 1, data = 1, expert = 1;
+};
+
+DecodeCosts engine(const Degrees& degrees, Sent& sent, const char* network = "qwen3-30b-a3b") {
+  const Catalog catalog;
+  const Scenario s = loop_scenario();
+  EngineLayout layout{.tensor = degrees.tensor, .data = degrees.data, .expert = degrees.expert};
+  layout.memory_share = 0.9;
+  return {read_network_entry(catalog.resolve("network", Node::scalar_node(network))),
+          s.post_training->engine,
+          s.post_training->generators.node.gpu,
+          layout,
+          [&sent](Bytes bytes) {
+            sent.reduced = std::max(sent.reduced, bytes.value);
+            ++sent.reductions;
+            return Seconds{};
+          },
+          [&sent](Bytes bytes) {
+            sent.dealt = std::max(sent.dealt, bytes.value);
+            ++sent.deals;
+            return Seconds{};
+          }};
+}
+
+constexpr const char* kExperts = "post-training-qwen3-235b-512xh100";
+
+}  // namespace
+
+TEST_CASE("experts dealt to the GPUs of a tensor-parallel engine add no exchange and no weights", "[post-training]") {
+  Sent split_sent, dealt_sent;
+  const DecodeCosts split = engine({8, 1, 1}, split_sent), dealt = engine({8, 1, 8}, dealt_sent);
+  CHECK(dealt.weights().value == split.weights().value);
+  CHECK(dealt.cache(1000).value == split.cache(1000).value);
+  const DecodeTime split_time = split.decode(512, 1000), dealt_time = dealt.decode(512, 1000);
+  CHECK(dealt_sent.reductions == split_sent.reductions);
+  CHECK(dealt_sent.reduced == split_sent.reduced);
+  CHECK(dealt_sent.deals == 0);
+  // Whole experts have wider products for the same weights, which kernels compute at least as fast.
+  CHECK(dealt_time.products <= split_time.products * 1.001);
+  CHECK(dealt_time.cache.value == split_time.cache.value);
+}
+
+TEST_CASE("copies of an engine send the tokens of each GPU to their experts", "[post-training]") {
+  Sent whole_sent, half_sent;
+  const DecodeCosts whole = engine({1, 8, 8}, whole_sent), half = engine({2, 4, 8}, half_sent);
+  whole.decode(512, 1000);
+  half.decode(512, 1000);
+  // Each of 8 GPUs has 64 of 512 tokens, and sends a row of 2,048 numbers in bf16 to each of 8 experts.
+  CHECK(whole_sent.dealt == Approx(64 * 8 * 2048 * 2));
+  CHECK(half_sent.dealt == Approx(whole_sent.dealt));
+  CHECK(half_sent.deals == whole_sent.deals);
+  CHECK(half_sent.deals == 2 * 48);  // it has 48 layers
+  CHECK(whole_sent.reductions == 0);
+  // Two GPUs sum the outputs of the attention of their 128 sequences.
+  CHECK(half_sent.reduced == Approx(128 * 2048 * 2));
+  CHECK(half.weights() < whole.weights());
+  // The mean over all GPUs: each of two copies' GPUs has half of the heads, and the copies are half as many.
+  CHECK(half.cache(1000).value == Approx(whole.cache(1000).value));
+}
+
+TEST_CASE("a loop runs engines with tensor, data and expert parallelism together", "[post-training]") {
+  const auto changed = [](const char* tensor, const char* expert) {
+    return Overrides{{"post_training.generation.tensor_parallel", tensor},
+                     {"post_training.generation.expert_parallel", expert},
+                     {"post_training.prompts", "64"},
+                     {"cluster.nodes", "18"},
+                     {"post_training.generation.nodes", "2"},
+                     {"post_training.schedule", "synchronous"},
+                     {"post_training.staleness", "null"}};
+  };
+  const PostTrainingResult copies = simulated_loop(changed("1", "16"), kExperts),
+                           pairs = simulated_loop(changed("2", "16"), kExperts),
+                           node = simulated_loop(changed("8", "8"), kExperts);
+  CHECK(copies.engines == 1);
+  CHECK(pairs.engines == 1);
+  CHECK(node.engines == 2);
+  CHECK(pairs.memory.weights < copies.memory.weights);
+  for (const PostTrainingResult* r : {&copies, &pairs, &node}) CHECK(r->parts.exchanges.value > 0);
+  // `data_parallel` states what follows from the other two.
+  Overrides stated = changed("2", "16");
+  stated.emplace_back("post_training.generation.data_parallel", "8");
+  CHECK(simulated_loop(stated, kExperts).step_time == pairs.step_time);
+}
+
+TEST_CASE("degrees of an engine that do not match are refused with the nearest value", "[post-training][errors]") {
+  const auto refused = [](const char* tensor, const char* data, const char* expert, const std::string& words) {
+    Overrides changes{{"post_training.generation.tensor_parallel", tensor},
+                      {"post_training.generation.expert_parallel", expert}};
+    if (data) changes.emplace_back("post_training.generation.data_parallel", data);
+    check_loop_refused(changes, words, kExperts);
+  };
+  refused("4", nullptr, "6", "6 parts are no multiple of the 4 GPUs of tensor_parallel; nearest: 4 or 8");
+  refused("8", nullptr, "3", "3 parts do not divide the 8 GPUs of tensor_parallel; nearest: 2 or 4");
+  refused("2", "4", "4",
+          "4 parts, but an engine of 4 copies of 2 GPUs spreads its experts over all of them; nearest: 8");
+  refused("2", nullptr, "24", "24 GPUs do not divide the 128 experts");
+  check_loop_refused({{"post_training.generation.data_parallel", "2"}}, "has no experts; expected 1");
+}
+
+}  // namespace scenarios_test_engine_degrees

@@ -1,0 +1,133 @@
+// The search of `plan` for the split, the layouts of engines and training, the batch and the staleness of a loop.
+#include <limits>
+#include <set>
+
+#include "scenarios/src/search/loop_layouts.hpp"
+#include "scenarios/src/search/plan_question.hpp"
+#include "tests/scenarios/loops.hpp"
+#include "tools/reports/loop_plan_report.hpp"
+
+namespace scenarios_test_loop_layouts {
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A loop that is small enough to simulate all of its layouts.
+Scenario small_loop(const Overrides& overrides = {}) {
+  Overrides all{
+      {"post_training.prompts", "16"}, {"post_training.samples_per_prompt", "8"}, {"plan.global_batch_size", "64"}};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return loop_scenario(all);
+}
+
+const std::vector<PlanSpaceOptions::Axis> kFewLayouts{{"plan.tensor_parallel", {"1", "2"}},
+                                                      {"plan.pipeline_parallel", {"1", "2"}},
+                                                      {"plan.micro_batch_size", {"1", "2"}},
+                                                      {"plan.recompute", {"full"}},
+                                                      {"post_training.generation.tensor_parallel", {"1", "2"}}};
+
+/// The least time of an answer over all of these layouts, each simulated as a whole.
+double enumerated_best(const Scenario& s, const std::vector<std::string>& schedules) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::string& schedule : schedules)
+    for (const char* nodes : {"null", "1"})
+      for (const char* engine : {"1", "2"})
+        for (const char* tensor : {"1", "2"})
+          for (const char* pipeline : {"1", "2"})
+            for (const char* sequence : {"false", "true"})
+              for (const char* micro : {"1", "2"}) {
+                if ((std::string(nodes) == "null") != (schedule == "colocated")) continue;
+                const Overrides changes{{"post_training.generation.nodes", nodes},
+                                        {"post_training.schedule", schedule == "colocated" ? "synchronous" : schedule},
+                                        {"post_training.generation.tensor_parallel", engine},
+                                        {"plan.tensor_parallel", tensor},
+                                        {"plan.sequence_parallel", sequence},
+                                        {"plan.pipeline_parallel", pipeline},
+                                        {"plan.micro_batch_size", micro}};
+                try {
+                  const Result r = simulate_here(read_again(s, changes), {.critical_path = false});
+                  if (r.fits) best = std::min(best, r.post_training->step_time.value);
+                } catch (const UserError&) {  // no such layout
+                }
+              }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("plan finds the layouts of a loop that a list of all of them has as the best", "[post-training][plan]") {
+  const Scenario s = small_loop();
+  const LoopAnswer answer = search_loop_layouts(s, {kFewLayouts});
+  REQUIRE(answer.best() != nullptr);
+  CHECK(answer.proved);
+  CHECK(answer.best()->step_time == Approx(enumerated_best(s, {"colocated", "synchronous"})).epsilon(1e-9));
+  // The scenario's own loop is in the answer and no better.
+  REQUIRE(answer.scenario_loop);
+  CHECK(answer.scenario_loop->samples_per_s <= answer.best()->samples_per_s);
+}
+
+TEST_CASE("plan finds the best layouts one step off, and run has the same step", "[post-training][plan]") {
+  const Scenario s = small_loop({{"post_training.generation.nodes", "1"}, {"post_training.schedule", "one-step-off"}});
+  const LoopAnswer answer = search_loop_layouts(s, {kFewLayouts});
+  REQUIRE(answer.best() != nullptr);
+  CHECK(answer.proved);
+  CHECK(answer.best()->step_time ==
+        Approx(enumerated_best(s, {"colocated", "synchronous", "one-step-off"})).epsilon(1e-9));
+  for (const LoopRow& row : answer.rows) {
+    if (!row.error.empty()) continue;
+    CAPTURE(row.engine, row.training, row.schedule);
+    CHECK(simulate_here(read_again(s, row.changes), {.critical_path = false}).post_training->step_time.value ==
+          row.step_time);
+  }
+}
+
+TEST_CASE("plan without stated values finds a loop that is no slower than the scenario's", "[post-training][plan]") {
+  const Scenario s = small_loop({{"post_training.generation.nodes", "1"}, {"post_training.schedule", "one-step-off"}});
+  const LoopAnswer answer = search_loop_layouts(s, {});
+  REQUIRE(answer.best() != nullptr);
+  CHECK(answer.best()->samples_per_s >= answer.scenario_loop->samples_per_s);
+  CHECK(answer.best()->prompts == 16);
+  CHECK(answer.best()->staleness <= 1);
+  // Half and twice the prompts, and staler answers, come apart.
+  REQUIRE(answer.alternatives.size() == 3);
+  CHECK(answer.alternatives[0].prompts == 8);
+  CHECK(answer.alternatives[1].prompts == 32);
+  CHECK(answer.alternatives[2].staleness > 1);
+  // The answer does not depend on the limit of work, as long as the search ends before it.
+  const LoopAnswer longer = search_loop_layouts(s, {{}, 10 * answer.work});
+  CHECK(longer.best()->step_time == answer.best()->step_time);
+}
+
+TEST_CASE("a search for layouts ends at its limit of work and says so", "[post-training][plan]") {
+  const LoopAnswer answer = search_loop_layouts(small_loop(), {{}, 1});
+  CHECK_FALSE(answer.proved);
+  REQUIRE(answer.best() != nullptr);
+  CHECK(answer.open_bound > 0);
+  CHECK(answer.open_bound <= answer.best()->step_time);
+  CHECK(answer.alternatives.empty());
+}
+
+TEST_CASE("a search varies batch and staleness as the user states them", "[post-training][plan]") {
+  std::vector<PlanSpaceOptions::Axis> vary = kFewLayouts;
+  vary.push_back({"post_training.prompts", {"8", "16"}});
+  vary.push_back({"post_training.staleness", {"0", "1"}});
+  const LoopAnswer answer = search_loop_layouts(small_loop(), {vary});
+  std::set<std::pair<std::int64_t, std::string>> found;
+  for (const LoopRow& row : answer.rows)
+    if (row.error.empty()) found.emplace(row.prompts, row.schedule);
+  for (const std::int64_t prompts : {8, 16})
+    for (const char* schedule : {"synchronous", "one-step-off", "asynchronous"})
+      CHECK(found.contains({prompts, schedule}));
+  const std::string screen = loop_plan_screen(answer, 10);
+  CHECK_THAT(screen, Contains("16 x 8") && Contains("8 x 8") && Contains("batch: prompts of a step x answers to each"));
+  CHECK_THAT(loop_plan_screen(search_loop_layouts(small_loop(), {kFewLayouts}), 10), !Contains("batch: prompts"));
+  CHECK_THROWS_WITH(search_loop_layouts(small_loop(), {{{"post_training.prompt", {"8"}}}}),
+                    Contains("expected a field of plan, or post_training.prompts"));
+  CHECK_THROWS_WITH(search_loop_layouts(small_loop(), {{{"post_training.staleness", {"-1"}}}}),
+                    Contains("a number of steps expected"));
+}
+
+}  // namespace scenarios_test_loop_layouts
