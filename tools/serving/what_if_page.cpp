@@ -124,8 +124,8 @@ ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, co
   if (!prices.empty()) set_field(document, "prices", prices);
   if (!request.set.empty()) {
     const AskedFields asked;
-    const Scenario own = read_scenario(document, request.scenario);
-    take_values(request.set, fields_of_page(asked, own));
+    const Scenario unchanged = read_scenario(document, request.scenario);
+    take_values(request.set, fields_of_page(asked, unchanged));
   }
   const AskedFields asked;
   const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);

@@ -133,7 +133,7 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     row.gpus = r.gpus;
     PlanPoint training = point_of(changed);
     if (choice.packs && !choice.has_dynamic_batches()) training.micro_batch /= choice.packs->sequences;
-    row.training = words_of(training, changed.plan.mesh.data);
+    row.training = words_of(training, changed.plan.mesh.data, changed.plan.context_exchange_in_words());
     row.prompts = choice.prompts;
     row.samples_per_prompt = choice.samples_per_prompt;
     row.staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;

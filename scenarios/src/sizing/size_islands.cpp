@@ -122,11 +122,11 @@ class IslandSearch {
   }
 
   /// Returns the owned nodes that cost least and meet the deadline. If none do, returns the fastest ones.
-  SizeRow owned_alone(const SizeCase& own, int most) {
-    question_.rough_hours(own);  // takes the tokens
+  SizeRow owned_alone(const SizeCase& size_case, int most) {
+    question_.rough_hours(size_case);  // takes the tokens
     SizeRow best;
     const auto look = [&](int nodes, bool) {
-      const SizeRow& row = row_alone(own, nodes);
+      const SizeRow& row = row_alone(size_case, nodes);
       const auto rank = [this](const SizeRow& each) {
         const bool is_enough = each.good() && meets_deadline(answer_, each);
         return std::tuple(!each.good(), !is_enough, is_enough ? size_cost(answer_, each) : 0, each.time);
@@ -134,10 +134,10 @@ class IslandSearch {
       if (best.nodes == 0 || rank(row) < rank(best)) best = row;
       return tried(row);
     };
-    find_fewest_nodes(most, {1, most, [&](int nodes) { return searches_.has_plan(own, nodes); }, look});
+    find_fewest_nodes(most, {1, most, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, look});
     for (std::size_t i = 0; i < answer_.rows.size(); ++i)
       if (const SizeRow& row = answer_.rows[i];
-          row.good() && row.node == own.node.name && row.beside.empty() && row.nodes <= most)
+          row.good() && row.node == size_case.node.name && row.beside.empty() && row.nodes <= most)
         look(row.nodes, false);
     return best;
   }
