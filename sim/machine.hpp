@@ -14,8 +14,8 @@ using LinkId = std::int32_t;
 /// Set of the kinds of operations that are active on one actor at one time, one bit each.
 using KindSet = std::uint8_t;
 constexpr KindSet bit(Kind kind) { return static_cast<KindSet>(1U << static_cast<unsigned>(kind)); }
-/// In a set of active kinds: messages on slow routes (Route::slow). Those on other routes, and joins, count as sends and
-/// receives.
+/// The bit of messages on slow routes (Route::slow) in a set of active kinds. Messages on other routes, and joins, count
+/// as sends and receives.
 constexpr KindSet kSlowMessages = bit(Kind::join);
 
 /// One direction of a cable, lane group or bus. The flows on it share its rate max–min fair.

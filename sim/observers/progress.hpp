@@ -27,10 +27,10 @@ class ProgressPace {
 /// Returns a text of one line in at most `columns` characters; a longer one ends with "…". 0: it stays as it is.
 std::string cut_line(const std::string& text, std::size_t columns);
 
-/// Shows progress on stderr. On a terminal it is one line that is overwritten and as wide as the terminal at most, from 2 s after the start of the
-/// process on. Elsewhere it is one line of text after another, at the times of `ProgressPace`. A thread that has a Job informs
-/// the job instead. Nothing is shown with --quiet. A thread that works for another one shows nothing either: the other
-/// one shows the progress of all.
+/// Shows progress on stderr. On a terminal it is one line that is overwritten and as wide as the terminal at most, from
+/// 2 s after the start of the process on. Elsewhere it is one line of text after another, at the times of
+/// `ProgressPace`. A thread that has a Job informs the job instead. Nothing is shown with --quiet. A thread that works
+/// for another one shows nothing either: the other one shows the progress of all.
 class ProgressLine {
  public:
   ProgressLine();

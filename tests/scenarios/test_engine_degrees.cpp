@@ -114,6 +114,7 @@ TEST_CASE("degrees of an engine that do not match are refused with the nearest v
   refused("2", "4", "4",
           "4 parts, but an engine of 4 copies of 2 GPUs spreads its experts over all of them; nearest: 8");
   refused("2", nullptr, "24", "24 GPUs do not divide the 128 experts");
+  refused("65536", "65536", "1", "data_parallel: 65536");  // more GPUs than an engine can have
   check_loop_refused({{"post_training.generation.data_parallel", "2"}}, "has no experts; expected 1");
 }
 

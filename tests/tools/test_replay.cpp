@@ -373,6 +373,12 @@ TEST_CASE("an export of Nsight Systems is replayed and compared as a profile is"
   CHECK(trace.families.at("matrix products").at("ampere_bf16_gemm").seconds == Approx(100e-6));
   CHECK(trace.families.at("normalization").size() == 1);
   CHECK(trace.families.at("copies").size() == 1);
+  write_database(shell.path() / "graphs.sqlite",
+                 "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT); INSERT INTO "
+                 "CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2);");
+  shell.check_replay_refused("graphs.sqlite",
+                             "graphs.sqlite: 1 CUDA graphs in it have no kernels; nsys profile --cuda-graph-trace=node "
+                             "expected");
   write_database(shell.path() / "empty.sqlite", "CREATE TABLE StringIds (id INT, value TEXT);");
   shell.check_replay_refused(
       "empty.sqlite",

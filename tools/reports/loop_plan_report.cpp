@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/process/job.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
 
@@ -86,7 +87,8 @@ std::string layout_lines(const LoopAnswer& a) {
        fmt::format("{} plans of training halves that fit, of which {} were simulated, and {}; {}", a.training_plans,
                    a.training_halves, counted_noun(static_cast<int>(a.loops), "whole loop"),
                    a.proved ? std::string("no other searched layout is faster")
-                            : fmt::format("ended by its limit of work (--work): the others take at least {}",
+                            : fmt::format("ended by {}: the others take at least {}",
+                                          is_interrupted() ? "a signal" : "its limit of work (--work)",
                                           show(Seconds{a.open_bound}))));
   return text;
 }

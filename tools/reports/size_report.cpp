@@ -113,14 +113,13 @@ std::string ownership_lines(const SizeAnswer& a) {
   const Ownership& o = *row->ownership;
   std::map<std::string, double> total;
   for (const auto& [part, money] : o.yearly) total[part] = o.years * money;
-  return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
-                      report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" +
-                      report_label(years_words(o.years).c_str()) + sum_in_parts(total, a.currency) + "\n" +
-                      report_label("training") +
-                      fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
-                                  size_money(o.training),
-                                  row->tokens > 0 ? o.training / (row->tokens * 1e-6) : o.per_million, a.currency,
-                                  rent_or_buy(o))) +
+  return broken_lines(
+             report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" + report_label("a year") +
+             sum_in_parts(o.yearly, a.currency) + "\n" + report_label(years_words(o.years).c_str()) +
+             sum_in_parts(total, a.currency) + "\n" + report_label("training") +
+             fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n", size_money(o.training),
+                         row->tokens > 0 ? o.training / (row->tokens * 1e-6) : o.per_million, a.currency,
+                         rent_or_buy(o))) +
          break_even_lines(o);
 }
 

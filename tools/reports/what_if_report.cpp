@@ -103,7 +103,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
           "{}pipelines cross the network between sites; within sites they save {} of the step:\n{}--set \"{}\"\n",
           report_label("advice"), percent(w.saves(r.step_time)), report_label(""), w.sets.front());
   for (const WhatIf& w : what_ifs)
-    if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
+    if (w.resource_class != kMeshOrder && w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
       text += fmt::format(
           "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
           "anomaly)\n",

@@ -112,7 +112,7 @@ std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<st
             add(*figure, below, name);
           else if (value.kind == Node::Kind::scalar)
             add(value, below, name);
-          else
+          else if (!has_machines)  // prices by quantity are no fields
             walk(value, below, name, is_map_of_machines(key));
         }
       };

@@ -111,6 +111,7 @@ std::vector<ScenarioField> fields_of_page(const AskedFields& asked, const Scenar
   if (!prices || prices->kind == Node::Kind::null) return fields;
   std::vector<std::string> machines = node_types(scenario);
   machines.push_back(scenario.cluster.node.gpu.name);
+  for (const auto& other : scenario.cluster.others) machines.push_back(other.type.gpu.name);
   std::ranges::copy(price_fields(Catalog().resolve("price", *prices), machines), std::back_inserter(fields));
   return fields;
 }

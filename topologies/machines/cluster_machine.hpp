@@ -15,7 +15,7 @@ Seconds dispatch_time(const NodeType&, const SoftwareStack&);
 /// its host does not run ahead. Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
-/// Does the network of such nodes slow kernels less than exchanges inside a node do? Kernels beside an exchange between
+/// Returns true if the network of such nodes slows kernels less than exchanges inside a node do. Kernels beside an exchange between
 /// nodes lose at most 200 times the share of the GPU's memory bandwidth that the rate of all the node's adapters is.
 bool has_slow_network(const NodeType&);
 

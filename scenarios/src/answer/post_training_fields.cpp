@@ -80,7 +80,8 @@ JsonFields<GenerationResult> generation_fields() {
       .value("first_token_interval_s", "s", &G::likely_first_token, "80 % interval of answer_times_s.first_token")
       .when(&G::likely_first_token, "with a constant number of prompts at a time")
       .value("unmeasured", "", &G::unmeasured,
-             "what no measured engine has, so that the intervals do not cover it; empty: nothing")
+             "the engine, GPU, format of weights or option that no measured engine has, so that the intervals do not "
+             "cover it; empty: none")
       .inlined(&G::engines, engines_alone_fields());
 }
 

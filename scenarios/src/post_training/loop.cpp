@@ -164,7 +164,7 @@ Rounds run_rounds(const PostTrainingChoice& choice, const EngineCosts& costs, co
 }
 
 /// Returns the ends of the prompts, with infinity for those that a step samples and throws away.
-std::vector<double> without_useless(std::vector<double> ends, const SamplingChoice& sampling) {
+std::vector<double> ends_of_useful_prompts(std::vector<double> ends, const SamplingChoice& sampling) {
   for (std::size_t p = 0; p < sampling.useful.size(); ++p)
     if (!sampling.useful[p]) ends[p] = std::numeric_limits<double>::infinity();
   return ends;
@@ -196,7 +196,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   double end = *std::ranges::max_element(ends);
   if (samples_in_rounds) {
     r.rounds = choice.sampling.rounds;
-    ends = without_useless(std::move(ends), choice.sampling);
+    ends = ends_of_useful_prompts(std::move(ends), choice.sampling);
   } else if (loses_answers) {
     std::vector<double> sorted = ends;
     std::sort(sorted.begin(), sorted.end());

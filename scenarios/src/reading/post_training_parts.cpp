@@ -208,7 +208,10 @@ SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_
   fields.finish();
   std::mt19937_64 random(seed);
   std::int64_t useful = 0;
-  for (choice.rounds = 0; useful < prompts && choice.rounds < kMostRounds; ++choice.rounds)
+  // More prompts than a loop may have are refused, so that no more need be drawn.
+  const auto most_drawn = static_cast<std::size_t>(kMostLoopSamples);
+  for (choice.rounds = 0; useful < prompts && choice.rounds < kMostRounds && choice.useful.size() <= most_drawn;
+       ++choice.rounds)
     for (std::int64_t i = 0; i < choice.round_prompts; ++i) {
       choice.useful.push_back(uniform_number(random()) < choice.useful_share);
       useful += choice.useful.back() ? 1 : 0;
@@ -216,7 +219,7 @@ SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_
   if (useful < prompts)
     fields.refuse("useful", fmt::format("{} rounds of {} prompts have only {} of {} prompts whose answers differ in "
                                         "reward; expected a larger share, or more prompts a round",
-                                        kMostRounds, choice.round_prompts, useful, prompts));
+                                        choice.rounds, choice.round_prompts, useful, prompts));
   if (choice.rounds > choice.most_rounds)
     fields.refuse("most_rounds", fmt::format("a step takes {} rounds until {} prompts have answers that differ in "
                                              "reward; nearest: {}",
@@ -231,7 +234,8 @@ void read_engine_degrees(EngineLayout& layout, Fields& fields) {
       {"data_parallel",
        "Number of copies of all layers but the experts in an engine, for example 2, each with its own sequences; "
        "the experts are spread over all GPUs of the engine. Default: expert_parallel / tensor_parallel, at least 1."});
-  if (has_data) layout.data = fields.integer_within<int>("data_parallel", 1, 1 << 16);
+  constexpr int most_gpus = 1 << 16;
+  if (has_data) layout.data = fields.integer_within<int>("data_parallel", 1, most_gpus / layout.tensor);
   layout.expert = fields.integer_within<int>({"expert_parallel",
                                               "Number of parts of the experts of an engine, for example 8. More than "
                                               "tensor_parallel: one for each GPU (vLLM's "
@@ -250,7 +254,7 @@ void read_engine_degrees(EngineLayout& layout, Fields& fields) {
     fields.refuse("expert_parallel", fmt::format("{} parts, but an engine of {} copies of {} GPUs spreads its experts "
                                                  "over all of them; nearest: {}",
                                                  layout.expert, layout.data, layout.tensor, layout.gpus()));
-  if (layout.tensor % layout.expert != 0 && layout.data == 1)
+  if (layout.data == 1 && layout.tensor % layout.expert != 0)
     fields.refuse("expert_parallel",
                   fmt::format("{} parts do not divide the {} GPUs of tensor_parallel; nearest: {}", layout.expert,
                               layout.tensor, nearest_divisors(layout.tensor, layout.expert)));

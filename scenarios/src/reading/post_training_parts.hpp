@@ -23,8 +23,8 @@ struct AsynchronyChoice {
   std::int64_t parts = 1;  ///< equal parts of a step's prompts, of which training takes each as soon as it has ended
 };
 
-/// Sampling in rounds, as DAPO's dynamic sampling: prompts whose answers all have one reward are thrown away, and rounds of
-/// further prompts are answered until a step has its prompts.
+/// The rounds in which a step samples, as by DAPO's dynamic sampling: prompts whose answers all have one reward are
+/// thrown away, and rounds of further prompts are answered until a step has its prompts.
 struct SamplingChoice {
   double useful_share = 1;         ///< probability that the answers to a prompt differ in reward
   std::int64_t round_prompts = 0;  ///< prompts of a round; 0: there is one round, and nothing is thrown away
@@ -71,7 +71,8 @@ struct LoopAlgorithm {
   int passes = 2;            ///< passes for log-probabilities that it has by default
   int pair = 1;              ///< answers that an optimizer step keeps together
   bool precomputed = false;  ///< the outputs of `frozen` are computed before the training
-  /// Without rollouts: model whose outputs the loss compares with the policy's, such as DPO's reference. No value: none.
+  /// Without rollouts: model whose outputs the loss compares with the policy's, such as DPO's reference. No value:
+  /// none.
   std::optional<LoopModel> frozen;
 };
 
@@ -85,8 +86,8 @@ std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchrono
 /// Reads `length`: `{steps: 1000}` or `{time: 5 d}`. Throws UserError with the place.
 TrainingLength read_loop_length(Fields& section);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
-/// Reads `dynamic_sampling` and `overlong_filtering`, and draws which prompts are thrown away. `prompts`: those that a step
-/// trains on. Throws UserError with the place.
+/// Reads `dynamic_sampling` and `overlong_filtering`, and draws which prompts are thrown away. `prompts`: those that a
+/// step trains on. Throws UserError with the place.
 SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_t seed);
 /// Reads the numbers of GPUs of an engine that split layers and experts. Throws UserError with the nearest value.
 void read_engine_degrees(EngineLayout&, Fields& section);

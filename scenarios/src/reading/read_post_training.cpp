@@ -373,11 +373,19 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
   if (!divides_nodes(engine, choice.generators)) {
     int nearest_fit = 1;
     for (int n = 1; n <= std::min(gpus, engine); ++n)
-      if (divides_nodes(n, choice.generators) && (!has_copies || n % choice.layout.tensor == 0)) nearest_fit = n;
-    const bool by_tensor = !has_copies || nearest_fit % choice.layout.tensor != 0;
-    fail(by_tensor ? choice.tensor_place : choice.expert_place,
+      if (divides_nodes(n, choice.generators) &&
+          n % (has_copies ? choice.layout.tensor : std::min(n, choice.layout.expert)) == 0)
+        nearest_fit = n;
+    const bool by_tensor = !has_copies || nearest_fit % choice.layout.tensor != 0,
+               by_data = !by_tensor && choice.data_place.line > 0;
+    fail(by_tensor ? choice.tensor_place
+         : by_data ? choice.data_place
+                   : choice.expert_place,
          fmt::format("{}.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}", choice.engine_key,
-                     by_tensor ? "tensor_parallel" : "expert_parallel", engine, gpus, node, nearest_fit));
+                     by_tensor ? "tensor_parallel"
+                     : by_data ? "data_parallel"
+                               : "expert_parallel",
+                     engine, gpus, node, by_data ? nearest_fit / choice.layout.tensor : nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
   const auto lacks = [&gpu](EngineFormat format) {

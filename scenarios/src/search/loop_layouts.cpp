@@ -11,6 +11,7 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/search/training_halves.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -25,13 +26,6 @@ constexpr const char *kPromptsAxis = "post_training.prompts", *kSamplesAxis = "p
                      *kTensorAxis = "post_training.generation.tensor_parallel",
                      *kExpertAxis = "post_training.generation.expert_parallel",
                      *kDataAxis = "post_training.generation.data_parallel";
-
-/// A schedule of a loop, with its bound of staleness.
-struct LoopSchedule {
-  std::string name;
-  double staleness = 0;
-  auto operator<=>(const LoopSchedule&) const = default;
-};
 
 /// The prompts of a step, and the answers to each.
 struct LoopBatch {
@@ -87,11 +81,9 @@ class LayoutSearch {
           if (all[e].error.empty()) push({0, 0, i, e, 0, nodes});
       }
     if (splits) simulate_each_split();
-    while (!promising_.empty() && promising_.front().bound < best_ && !is_interrupted()) {
-      if (work() >= most_ && best_ < kNoLoop) {
-        answer_.proved = false;
-        answer_.open_bound =
-            answer_.open_bound > 0 ? std::min(answer_.open_bound, promising_.front().bound) : promising_.front().bound;
+    while (!promising_.empty() && promising_.front().bound < best_) {
+      if (has_reached_limit() || is_interrupted()) {
+        if (splits) leave_open(promising_.front().bound);
         break;
       }
       advance();
@@ -124,6 +116,17 @@ class LayoutSearch {
   std::map<std::tuple<int, LoopBatch>, std::unique_ptr<TrainingHalves>> halves_;
   std::vector<PromisingLoop> promising_;  // a heap
   std::size_t order_ = 0;
+
+  /// Returns true if the search has to end. Without any loop that fits, it goes on for ten times the limit of work.
+  bool has_reached_limit() const {
+    constexpr double more_work = 10;
+    return work() >= (best_ < kNoLoop ? most_ : more_work * most_);
+  }
+  /// Notes that loops with this bound were not simulated.
+  void leave_open(double loop_bound) {
+    answer_.proved = false;
+    answer_.open_bound = answer_.open_bound > 0 ? std::min(answer_.open_bound, loop_bound) : loop_bound;
+  }
 
   bool allows(const char* path, std::int64_t value) const {
     const std::vector<std::string> values = varied_values(options_, path);
@@ -206,16 +209,20 @@ class LayoutSearch {
   }
 
   /// Returns the training halves on the nodes that the split leaves. Null: no plan of the half can be read.
-  TrainingHalves* halves(int nodes) {
+  TrainingHalves* halves(const PromisingLoop& p) {
+    const int nodes = p.generation_nodes;
     const auto [found, is_new] = halves_.try_emplace({nodes, batch_});
     if (!is_new) return found->second.get();
     show(fmt::format("layouts of the training half, {} nodes generate", nodes));
     PlanSpaceOptions space;
     for (const PlanSpaceOptions::Axis& axis : options_.vary)
       if (axis.path.starts_with("plan.")) space.vary.push_back(axis);
-    const EngineDegrees single;
-    found->second =
-        std::make_unique<TrainingHalves>(document_of(placement(nodes, single, {"synchronous"})), scenario_, space);
+    const EngineDegrees& engine = engines_.at(nodes)[p.engine].engine;
+    try {
+      found->second =
+          std::make_unique<TrainingHalves>(document_of(placement(nodes, engine, {"synchronous"})), scenario_, space);
+    } catch (const UserError&) {  // the split has no training half
+    }
     return found->second.get();
   }
 
@@ -232,6 +239,7 @@ class LayoutSearch {
   void push(PromisingLoop p) {
     // Bounds of training halves take long, and many splits are no match by their generation alone.
     const auto found = halves_.find({p.generation_nodes, batch_});
+    if (found != halves_.end() && !found->second) return;
     const double half = found == halves_.end() ? 0 : found->second->bound(p.half);
     if (half == kNoLoop) return;
     p.bound = bound(p, half, 0) * (1 - 1e-12);  // sums in another order differ by rounding
@@ -256,9 +264,9 @@ class LayoutSearch {
         best_ = std::min(best_, static_cast<double>(batch_.prompts * batch_.samples) / row.samples_per_s);
       answer_.rows.push_back(row);
     }
-    if (best_ < kNoLoop) show(fmt::format("{} loops simulated, the best takes {}", answer_.loops, show_seconds(best_)));
+    if (best_ < kNoLoop)
+      show(fmt::format("{} loops simulated, the best takes {}", answer_.loops, trainyard::show(Seconds{best_})));
   }
-  static std::string show_seconds(double seconds) { return trainyard::show(Seconds{seconds}); }
 
   LoopPlacement placement_of(const PromisingLoop& p, const TrainingHalf& half) const {
     LoopPlacement placed =
@@ -272,15 +280,16 @@ class LayoutSearch {
     std::vector<LoopPlacement> placements;
     while (!promising_.empty() && placements.size() < kLoopsAtOnce && promising_.front().bound < best_) {
       PromisingLoop p = pop();
-      TrainingHalves& all = *halves(p.generation_nodes);
-      const TrainingHalf* half = all.find(p.half);
+      TrainingHalves* all = halves(p);
+      if (!all) continue;
+      const TrainingHalf* half = all->find(p.half);
       if (!half) {
         if (!placements.empty()) {  // bounds of loops that are not ready wait for those that are
           restore(p);
           break;
         }
-        if (work() >= most_ && best_ < kNoLoop) return restore(p);
-        all.refine();
+        if (has_reached_limit()) return restore(p);
+        all->refine();
         push(p);
         continue;
       }
@@ -323,9 +332,9 @@ class LayoutSearch {
     const double most = 2 * best_;  // much slower splits are of no interest
     for (const PromisingLoop& p : first) {
       if (p.bound >= most) continue;
-      TrainingHalves& all = *halves(p.generation_nodes);
-      while (!all.find(0) && work() < most_ && !is_interrupted() && all.refine()) continue;
-      if (const TrainingHalf* half = all.find(0)) placements.push_back(placement_of(p, *half));
+      TrainingHalves* all = halves(p);
+      while (all && !all->find(0) && work() < most_ && !is_interrupted() && all->refine()) continue;
+      if (const TrainingHalf* half = all ? all->find(0) : nullptr) placements.push_back(placement_of(p, *half));
     }
     simulate(placements);
   }
@@ -344,29 +353,6 @@ std::vector<double> varied_staleness(const LoopLayoutOptions& options) {
     if (values.push_back(find_number(text).value_or(-1)); !(values.back() >= 0))
       throw UserError(fmt::format("--vary {}: {}: a number of steps expected, such as 0.5", kStalenessAxis, text));
   return values;
-}
-
-/// Returns the schedules with these bounds of staleness: 0 is a synchronous loop, and 1 also one with training one step
-/// off.
-std::vector<LoopSchedule> schedules_with(const std::vector<double>& staleness, bool asynchronous) {
-  std::vector<LoopSchedule> all{{"colocated", 0}};
-  for (const double bound : staleness) {
-    if (bound == 0) all.push_back({"synchronous", 0});
-    if (bound >= 1) all.push_back({"one-step-off", 1});
-    if (bound > 0 && asynchronous) all.push_back({"asynchronous", bound});
-  }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
-/// Returns the schedules that are no staler than the scenario's.
-std::vector<LoopSchedule> own_schedules(const PostTrainingChoice& choice) {
-  if (choice.asynchrony) {
-    const double bound = choice.asynchrony->staleness;
-    return schedules_with({0, bound / 2, bound}, true);
-  }
-  return schedules_with(choice.one_step_off ? std::vector<double>{0, 1} : std::vector<double>{0}, false);
 }
 
 /// Simulates the loop of the scenario.

@@ -192,4 +192,24 @@ JsonFields<LoopRow> loop_row_fields() {
       .value("error", "", &R::error, "why there is no such loop; empty: there is one");
 }
 
+std::vector<LoopSchedule> schedules_with(const std::vector<double>& staleness, bool asynchronous) {
+  std::vector<LoopSchedule> all{{"colocated", 0}};
+  for (const double bound : staleness) {
+    if (bound == 0) all.push_back({"synchronous", 0});
+    if (bound >= 1) all.push_back({"one-step-off", 1});
+    if (bound > 0 && asynchronous) all.push_back({"asynchronous", bound});
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::vector<LoopSchedule> own_schedules(const PostTrainingChoice& choice) {
+  if (choice.asynchrony) {
+    const double bound = choice.asynchrony->staleness;
+    return schedules_with({0, bound / 2, bound}, true);
+  }
+  return schedules_with(choice.one_step_off ? std::vector<double>{0, 1} : std::vector<double>{0}, false);
+}
+
 }  // namespace trainyard

@@ -77,4 +77,17 @@ Overrides changes_of(const Scenario&, const LoopPlacement&);
 LoopRow simulated_row(const Scenario&, const LoopPlacement&, const LoopQuestion&);
 JsonFields<LoopRow> loop_row_fields();
 
+/// A schedule of a loop, with its bound of staleness.
+struct LoopSchedule {
+  std::string name;
+  double staleness = 0;
+  auto operator<=>(const LoopSchedule&) const = default;
+};
+
+/// Returns the schedules with these bounds of staleness: 0 is a synchronous loop, and 1 also one with training one step
+/// off.
+std::vector<LoopSchedule> schedules_with(const std::vector<double>& staleness, bool asynchronous);
+/// Returns the schedules that are no staler than the scenario's.
+std::vector<LoopSchedule> own_schedules(const PostTrainingChoice&);
+
 }  // namespace trainyard

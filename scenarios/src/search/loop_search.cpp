@@ -88,8 +88,8 @@ std::optional<LoopRow> fewest_one_step_off(const Scenario& s, const std::string&
   return found.empty() ? std::nullopt : std::optional(*found.front().row);
 }
 
-const RegisterJsonReference loop_plan_json{"plan --samples-per-second", "placements of a post-training loop",
-                                           loop_answer_fields};
+const RegisterJsonReference loop_plan_json{"plan, of a scenario with post_training",
+                                           "layouts and placements of its loop", loop_answer_fields};
 
 }  // namespace
 

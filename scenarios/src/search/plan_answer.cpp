@@ -142,10 +142,10 @@ class AnswerMaker {
   /// Returns the simple plan with the lowest floor, so that a limited search has a result early. Empty: none fits.
   std::vector<PlanPoint> plain_plans() {
     show("judging plain plans");
-    const int node_gpus = question_.base.cluster.node.gpus;
+    const int tensor = plain_tensor(question_.base.cluster.node.gpus);
     std::vector<PlanPoint> points;
     for (const PlanPoint& group : space_.groups()) {
-      if ((group.tensor != 1 && group.tensor != node_gpus) || group.context > 1 || group.micro_batch > 1) continue;
+      if ((group.tensor != 1 && group.tensor != tensor) || group.context > 1 || group.micro_batch > 1) continue;
       for (const PlanPoint& point : space_.points(group))
         if (point.zero <= ZeroStage::optimizer && point.chunks == 1 && point.schedule == "1f1b" &&
             point.offload == "none")

@@ -19,6 +19,10 @@ struct PlanSpaceOptions {
   bool offload = false;  ///< true: also plans with optimizer states on the CPU
 };
 
+/// Returns the tensor ranks of a plain plan besides 1: all GPUs of a node, but at most the eight of most machines, since
+/// the heads of few models divide among those of a rack.
+constexpr int plain_tensor(int node_gpus) { return node_gpus <= 8 ? node_gpus : 8; }
+
 /// All plans of a scenario's model, batch and cluster that a search considers.
 ///
 /// - tensor, pipeline: divisors of the number of GPUs

@@ -22,15 +22,16 @@ struct TrainingHalf {
 
 /// The layouts of the training half of one loop on its nodes, by rising time.
 ///
-/// Layouts have the scenario's ZeRO stage, pipeline schedule and sequence parallelism, tensor ranks within a node, and full
-/// recomputation, none or the scenario's, unless the user varies these. All such layouts of the plan space are ordered by lower bounds of the half, which are refined where they are lowest: first
-/// the bound of a group of plans, then that of each plan that fits, then this with the simulated passes for
-/// log-probabilities, at last the simulated half. So the next layout is known to be the fastest of the rest. The result
-/// does not depend on the number of processors.
+/// Layouts have the scenario's ZeRO stage, pipeline schedule and sequence parallelism, tensor ranks within a node, and
+/// full recomputation, none or the scenario's, unless the user varies these. All such layouts of the plan space are
+/// ordered by lower bounds of the half, which are refined where they are lowest: first the bound of a group of plans,
+/// then that of each plan that fits, then this with the simulated passes for log-probabilities, at last the simulated
+/// half. So the next layout is known to be the fastest of the rest. The result does not depend on the number of
+/// processors.
 class TrainingHalves {
  public:
-  /// `document`: the loop with its nodes and batch. `scenario`: the loop whose ZeRO stage and schedule all layouts have,
-  /// unless the options vary them. Throws UserError for a plan that no search can choose.
+  /// `document`: the loop with its nodes and batch. `scenario`: the loop whose ZeRO stage and schedule all layouts
+  /// have, unless the options vary them. Throws UserError for a plan that no search can choose.
   TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions&);
 
   /// Returns the layout number `k` from 0 by rising time. Null: there are no more, or bounds must be refined first.

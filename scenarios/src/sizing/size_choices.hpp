@@ -22,8 +22,8 @@ class SizePrices {
   /// All arguments must outlive the prices.
   SizePrices(const SizeAnswer& answer, const Prices& prices) : answer_(answer), prices_(prices) {}
 
-  /// Returns the price of the nodes or of electricity that a way depends on. No quantity: it depends on none. A price by
-  /// quantity counts as the mean price.
+  /// Returns the price of the nodes or of electricity that a way depends on. No quantity: it depends on none. A price
+  /// by quantity counts as the mean price.
   PricePart main_part(const SizeWay&);
   /// Returns what each unit of a purchase price adds to the compared cost: 1, or its share of owning for some years.
   double cost_of_price() const {
@@ -50,14 +50,14 @@ class SizePrices {
 };
 
 /// Lists the best choice of a model for each node type and way to pay: those that meet all conditions first, sorted by
-/// the cost of the training. Marks the decision (null: there is none), and computes the prices at which the others cost as
-/// much. The thresholds of the answer must be known.
+/// the cost of the training. Marks the decision (null: there is none), and computes the prices at which the others cost
+/// as much. The thresholds of the answer must be known.
 std::vector<SizeChoice> size_choices(const SizeAnswer&, const Prices&, const std::string& model,
                                      const SizeWay* decision);
 /// Returns the number of nodes of a row that are bought, if it has a purchase price.
 int bought_nodes_of(const SizeRow&);
-/// Says when the bought nodes of a choice come if that is after the deadline: ", since it is delivered after 120 days". "":
-/// it is not.
+/// Says when the bought nodes of a choice come if that is after the deadline: ", since it is delivered after 120 days".
+/// "": it is not.
 std::string late_delivery(const SizeAnswer&, const SizeChoice&);
 /// Returns the choice of a way, without its prices.
 SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
@@ -67,7 +67,8 @@ SizeChoice choice_of_way(const SizeAnswer&, const SizeWay&);
 std::vector<SizeThreshold> decision_changes(const SizeAnswer&, const Prices&, const std::vector<SizeWay>& ways,
                                             const SizeWay& decision);
 
-/// Writes a probability: "more than 99 %". `limit`: a value that the text reaches only if the probability does; 0: none.
+/// Writes a probability: "more than 99 %". `limit`: a value that the text reaches only if the probability does; 0:
+/// none.
 std::string chance_words(double probability, double limit = 0);
 /// States the verdict. `decision` null: no way meets all conditions, and the answer has the nearest row.
 SizeVerdict size_verdict(const SizeAnswer&, const std::vector<SizeWay>& ways, const SizeWay* decision);

@@ -66,10 +66,10 @@ PlainPlans::PlainPlans(PlanQuestion question, const PlanSpaceOptions& space)
 }
 
 void PlainPlans::rank(bool recomputes) {
-  const int node_gpus = question_.base.cluster.node.gpus;
+  const int tensor = plain_tensor(question_.base.cluster.node.gpus);
   std::vector<PlanPoint> groups;
   for (const PlanPoint& group : space_.groups())
-    if ((group.tensor == 1 || group.tensor == node_gpus) && group.context <= 1 && group.micro_batch == 1 &&
+    if ((group.tensor == 1 || group.tensor == tensor) && group.context <= 1 && group.micro_batch == 1 &&
         (group.recompute != "none") == recomputes)
       groups.push_back(group);
   const std::vector<double> floors = runner_.group_floors(groups);

@@ -123,7 +123,6 @@ class IslandSearch {
 
   /// Returns the owned nodes that cost least and meet the deadline. If none do, returns the fastest ones.
   SizeRow owned_alone(const SizeCase& size_case, int most) {
-    question_.rough_hours(size_case);  // takes the tokens
     SizeRow best;
     const auto look = [&](int nodes, bool) {
       const SizeRow& row = row_alone(size_case, nodes);
@@ -134,7 +133,8 @@ class IslandSearch {
       if (best.nodes == 0 || rank(row) < rank(best)) best = row;
       return tried(row);
     };
-    find_fewest_nodes(most, {1, most, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, look});
+    look(most, false);
+    find_fewest_nodes(most, {unit_, most, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, look});
     for (std::size_t i = 0; i < answer_.rows.size(); ++i)
       if (const SizeRow& row = answer_.rows[i];
           row.good() && row.node == size_case.node.name && row.beside.empty() && row.nodes <= most)

@@ -143,11 +143,13 @@ class ClusterSizer {
     PromisingCase found{&size_case, {}};
     try {
       found.limit = site_limit(question_.site(), size_case.node, question_.catalog());
-      if (const auto room = question_.site_for(size_case.node); !room && found.limit) {
+      if (const auto room = question_.site_for(size_case.node)) {
+        found.limit = site_limit(*room, size_case.node, question_.catalog());
+      } else {
+        if (!found.limit) found.limit.emplace();
+        found.limit->node = size_case.node.name;
         found.limit->nodes = 0;
         found.limit->shortage = "needs the room of nodes that are owned";
-      } else if (room) {
-        found.limit = site_limit(*room, size_case.node, question_.catalog());
       }
     } catch (const UserError& e) {
       answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
@@ -188,7 +190,8 @@ class ClusterSizer {
     if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(phases_.first_guess(size_case), counts.most), counts);
     const bool is_in_time = std::ranges::any_of(answer_.rows, [&](const SizeRow& row) {
-      return row.node == size_case.node.name && row.nodes == fewest.in_time && in_time(row);
+      return row.model == question_.model_of(size_case) && row.node == size_case.node.name && row.beside.empty() &&
+             row.nodes == fewest.in_time && in_time(row);
     });
     if (is_in_time && fewest.in_time > unit)
       answer_.fewest.push_back(

@@ -28,7 +28,9 @@ std::size_t nodes_of_pipeline(const Mesh& mesh, const ClusterSpec& cluster) {
 
 std::optional<WhatIf> mesh_what_if(const Scenario& s, const SimulateOptions& base) {
   const Mesh& mesh = s.plan.mesh;
-  if (mesh.pipeline == 1 || !mesh.widths.empty() || mesh.order != Mesh{}.order || !has_sites(s.cluster)) return {};
+  const Node* plan = s.document.find("plan");
+  const bool states_order = mesh.order != Mesh{}.order || (plan && plan->find("mesh_order"));
+  if (mesh.pipeline == 1 || !mesh.widths.empty() || states_order || !has_sites(s.cluster)) return {};
   Mesh other = mesh;
   other.order = {Axis::tensor, Axis::context, Axis::pipeline, Axis::data};
   if (nodes_of_pipeline(other, s.cluster) >= nodes_of_pipeline(mesh, s.cluster)) return {};

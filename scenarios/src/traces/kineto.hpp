@@ -29,14 +29,14 @@ struct KinetoTrace {
 };
 
 /// Reads a Chrome trace of torch.profiler, .json or .json.gz, event by event, an export of Nsight Systems
-/// (`read_nsight_items`), or its summary. The summary has no steps, span, GPU or shapes, and the export no shapes. Throws UserError with file and byte or line if the file is malformed, and if it has
-/// no kernel.
+/// (`read_nsight_items`), or its summary. The summary has no steps, span, GPU or shapes, and the export no shapes.
+/// Throws UserError with file and byte or line if the file is malformed, and if it has no kernel.
 KinetoTrace read_kineto(const std::filesystem::path&);
 /// Returns true if the file is a summary of kernels by Nsight Systems: nsys stats -r cuda_gpu_kern_sum --format csv.
 bool is_nsight_summary(const std::filesystem::path&);
 
-/// Reads a Chrome trace, .json or .json.gz, or an export of Nsight Systems, and calls `take` as read_json_items does. Throws UserError with file and
-/// byte if the file is malformed.
+/// Reads a Chrome trace, .json or .json.gz, or an export of Nsight Systems, and calls `take` as read_json_items does.
+/// Throws UserError with file and byte if the file is malformed.
 void read_kineto_items(const std::filesystem::path&,
                        const std::function<void(const std::string& list, const nlohmann::json& item)>& take);
 /// Explains that a trace of PyTorch's profiler has no kernel.

@@ -37,6 +37,7 @@ struct GpuWork {
   std::optional<RecordedExchange> exchange;  ///< for kernels of NCCL and RCCL
   std::optional<std::uint32_t> call;         ///< number of the host's call that launched it; no value: unknown
   double called = 0, launched = 0;           ///< begin and end of that call, not later than the begin of the work
+  bool has_waited = false;                   ///< that call is long, and ends while the GPU works
 };
 
 /// A launch that takes longer than this (us; unverified) waits for the GPU if the GPU works until shortly before its end,

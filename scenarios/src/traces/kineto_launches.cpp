@@ -35,8 +35,8 @@ class LaunchJoiner {
       const auto begun = std::ranges::lower_bound(events_.works, work.launched, {}, &GpuWork::begin);
       const double busy_until = latest_ends[static_cast<std::size_t>(begun - events_.works.begin())];
       // A long call that ends on an idle GPU is work of the host, such as loading a module.
-      if (busy_until > work.launched - kLongestLaunch)
-        work.launched = std::min(work.launched, call.begin + kLongestLaunch);
+      work.has_waited = call.end - call.begin > kLongestLaunch && busy_until > work.launched - kLongestLaunch;
+      if (work.has_waited) work.launched = std::min(work.launched, call.begin + kLongestLaunch);
       work.launched = std::max(work.launched, work.called);
     }
     note_repairs();

@@ -165,7 +165,7 @@ class StepWriter {
   std::vector<Entry> entries() const {
     std::vector<Entry> all;
     std::set<double> threads;            // threads that launch works
-    std::set<const HostCall*> launches;  // long calls that launch works
+    std::set<const HostCall*> launches;  // calls that launch works and wait for the GPU
     for (const std::uint32_t i : members_) {
       const GpuWork& work = events_.works[i];
       all.push_back({work.begin, EntryKind::work, i});
@@ -173,7 +173,8 @@ class StepWriter {
       all.push_back({work.launched, EntryKind::launch, i});
       const HostCall* call = &events_.calls[*work.call];
       threads.insert(call->thread);
-      if (call->end - call->begin > kLongestLaunch) launches.insert(call);
+      const bool is_copy = call->kind == HostCall::Kind::copy && call->end - call->begin > kLongestLaunch;
+      if (work.has_waited || is_copy) launches.insert(call);
     }
     for (std::uint32_t i = 0; i < events_.calls.size(); ++i) {
       const HostCall& call = events_.calls[i];

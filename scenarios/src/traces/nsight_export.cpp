@@ -51,6 +51,8 @@ class Database {
   }
   bool has_table(const std::string& table) { return has_column(table, "start") || has_column(table, "id"); }
 
+  const std::string& file() const { return file_; }
+
   static std::string text_at(Row row, int column) {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
     return text ? text : "";
@@ -77,12 +79,16 @@ std::optional<int> step_number(const std::string& text) {
   return std::stoi(text.substr(digits));
 }
 
-/// Returns the name of a call without the version that CUPTI adds: "cudaLaunchKernel_v7000".
-std::string name_without_version(const std::string& name) {
+/// Returns the name of a call without what CUPTI adds, its version and that of streams of a thread:
+/// "cudaLaunchKernel_ptsz_v7000".
+std::string plain_name(std::string name) {
   const std::size_t version = name.rfind("_v");
   const bool has_version = version != std::string::npos && version + 2 < name.size() &&
                            name.find_first_not_of("0123456789", version + 2) == std::string::npos;
-  return has_version ? name.substr(0, version) : name;
+  if (has_version) name.resize(version);
+  for (const char* ending : {"_ptsz", "_ptds"})
+    if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
+  return name;
 }
 
 class ExportReader {
@@ -92,8 +98,10 @@ class ExportReader {
       : base_(file), take_(take) {}
 
   void read() {
+    require_kernels_of_graphs();
     select_process();
     take_gpus();
+    if (!base_.has_table("StringIds")) return;  // nothing was recorded
     if (base_.has_table(kKernels)) take_works(kKernels, "kernel", "StringIds.value", "demangledName");
     take_works("CUPTI_ACTIVITY_KIND_MEMCPY", "gpu_memcpy", "'Memcpy'", "");
     take_works("CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", "'Memset'", "");
@@ -111,6 +119,18 @@ class ExportReader {
   }
   static json event(const char* category, const std::string& name, double begin, double end) {
     return {{"ph", "X"}, {"cat", category}, {"name", name}, {"ts", begin}, {"dur", end - begin}};
+  }
+
+  /// Throws UserError if the export has CUDA graphs as a whole, without their kernels.
+  void require_kernels_of_graphs() {
+    const std::string table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+    std::int64_t graphs = 0;
+    if (base_.has_table(table))
+      base_.query("SELECT COUNT(*) FROM " + table, [&](Database::Row row) { graphs = sqlite3_column_int64(row, 0); });
+    if (graphs > 0)
+      throw UserError(
+          fmt::format("{}: {} CUDA graphs in it have no kernels; nsys profile --cuda-graph-trace=node expected",
+                      base_.file(), graphs));
   }
 
   /// Correlations are unique only in a process.
@@ -158,7 +178,7 @@ class ExportReader {
                     "JOIN StringIds ON StringIds.id = nameId{1}",
                     kCalls, of_process(kCalls, "globalTid")),
         [this](Database::Row row) {
-          json item = event("cuda_runtime", name_without_version(Database::text_at(row, 4)), microseconds_at(row, 0),
+          json item = event("cuda_runtime", plain_name(Database::text_at(row, 4)), microseconds_at(row, 0),
                             microseconds_at(row, 1));
           item["tid"] = sqlite3_column_int64(row, 2);
           item["args"] = {{"correlation", sqlite3_column_int64(row, 3)}};

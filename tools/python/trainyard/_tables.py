@@ -49,13 +49,15 @@ def plot(
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError("trainyard.plot needs Matplotlib (Debian: python3-matplotlib)") from error
+    x, y, all_points = _curve(result, x, y)
     axes = ax if ax is not None else pyplot.subplots()[1]
-    nodes = sorted({row["node"] for row in result["rows"]}) if "deadline_days" in result else [None]
-    for node in nodes:
-        rows = result if node is None else {**result, "rows": [row for row in result["rows"] if row["node"] == node]}
-        x, y, points = _curve(rows, x, y)
-        axes.plot([point[0] for point in points], [point[1] for point in points], marker="o", label=node)
-    if len(nodes) > 1:
+    curves = [(None, all_points)]
+    if "deadline_days" in result and x != "node":
+        nodes = sorted({row["node"] for row in result["rows"] if x in row and y in row})
+        curves = [(node, _curve({**result, "rows": [r for r in result["rows"] if r["node"] == node]}, x, y)[2]) for node in nodes]
+    for label, points in curves:
+        axes.plot([point[0] for point in points], [point[1] for point in points], marker="o", label=label)
+    if len(curves) > 1:
         axes.legend()
     axes.set_xlabel(x)
     axes.set_ylabel(y)

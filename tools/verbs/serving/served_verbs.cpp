@@ -62,8 +62,7 @@ ServedJson schema_of(const Verb& verb, const ArgumentDescription& argument) {
   ServedJson schema;
   switch (argument.kind) {
     case ArgumentKind::text:
-      schema["type"] =
-          takes_document(verb, argument) ? ServedJson{"string", "object"} : ServedJson{"string", "number", "array"};
+      schema["type"] = takes_document(verb, argument) ? ServedJson{"string", "object"} : ServedJson{"string", "number"};
       break;
     case ArgumentKind::texts:
       schema = {{"type", "array"}, {"items", {{"type", "string"}}}};
@@ -126,7 +125,7 @@ VerbQuestion served_question(const Verb& verb, const ServedJson& arguments) {
       question.document = parse_json_document(json_text(value, 1), "scenario.yaml");
       question.options.emplace_back(argument.name, "scenario.yaml");
     } else if (value.is_string() && takes_document(verb, argument) &&
-               value.get_ref<const std::string&>().find('\n') != std::string::npos) {
+               value.get_ref<const std::string&>().find_first_of("\n{") != std::string::npos) {
       question.document = parse_document(value.get<std::string>(), "scenario.yaml");
       question.options.emplace_back(argument.name, "scenario.yaml");
     } else if (argument.kind == ArgumentKind::flag) {

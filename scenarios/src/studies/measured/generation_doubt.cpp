@@ -139,6 +139,12 @@ void add_generation_intervals(const Scenario& s, GenerationResult& r) {
   r.likely_tokens = interval(rate, r.tokens_per_s);
   r.likely_time = interval(rate, r.engines.generation.value);
   r.unmeasured = doubt.unmeasured(traits);
+  const PostTrainingChoice& choice = *s.generation;
+  const auto add = [&r](bool has_option, const char* words) {
+    if (has_option) r.unmeasured += (r.unmeasured.empty() ? "" : ", ") + std::string(words);
+  };
+  add(choice.speculation.tokens > 0, "speculation");
+  add(choice.layout.tensor > 1 && choice.layout.data > 1, "copies of split layers");
   if (!is_closed) return;
   r.likely_token = interval(GenerationFigure::token, r.engines.answers.token.value);
   r.likely_first_token = interval(GenerationFigure::first_token, r.engines.answers.first_token.value);

@@ -295,15 +295,15 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
       v.error = outcomes[job]->error;
     }
   }
-  for (LearnVariant& v : study.variants)
-    if (v.error.empty() && !v.runs.empty())
-      v.likely_steps = likely_steps_of(read_scenario(q.scenario, v.overrides), v.runs.front());
   study.trainings = jobs.size();
   if (is_interrupted()) {
     study.interrupted = true;
     std::erase_if(study.variants, [](const LearnVariant& v) { return v.error.empty() && v.runs.empty(); });
     return study;
   }
+  for (LearnVariant& v : study.variants)
+    if (v.error.empty() && !v.runs.empty())
+      v.likely_steps = likely_steps_of(read_scenario(q.scenario, v.overrides), v.runs.front());
   const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
   if (q.shard.is_whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
     throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
