@@ -72,7 +72,7 @@ TEST_CASE("tensors in fp8 with block scales keep their scales in memory", "[fp8]
   const auto weight_scales = [](Fp8Scaling scaling, bool any_layout) {
     return linear(scaling, any_layout).parameters.front().scales.value;
   };
-  CHECK(weight_scales(Fp8Scaling::block, true) == 2.0 / 32);  // of rows and of columns
+  CHECK(weight_scales(Fp8Scaling::block, true) == 2.0 / 32);  // rows and columns have scales
   CHECK(weight_scales(Fp8Scaling::block, false) == 0);        // squares of 128 x 128
   CHECK(weight_scales(Fp8Scaling::current, true) == 0);
   // Ranks that shard the parameters hold their part of the scales.

@@ -145,7 +145,7 @@ TEST_CASE("a token of LongCat-Flash uses the parameters that its report states o
   const std::string config =
       "{model_type: longcat_flash, num_layers: 28, kv_lora_rank: 512, q_lora_rank: 1536, qk_rope_head_dim: 64, "
       "qk_nope_head_dim: 128, v_head_dim: 128";
-  const double embedding = 131072.0 * 6144;  // of which a token reads one row
+  const double embedding = 131072.0 * 6144;  // a token reads one row of them
   CHECK(built(parsed_config(config + "}")).active_parameters() - embedding == Approx(27e9).epsilon(0.01));
   CHECK_THROWS_WITH(parsed_config(config + ", moe_topk: 10}"), Contains("a fraction is not modelled"));
   CHECK_THROWS_WITH(parsed_config(config + ", num_hidden_layers: 28}"), Contains("expected two for each"));

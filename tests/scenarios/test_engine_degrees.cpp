@@ -61,21 +61,21 @@ TEST_CASE("experts dealt to the GPUs of a tensor-parallel engine add no exchange
 }
 
 TEST_CASE("copies of an engine send the tokens of each GPU to their experts", "[post-training]") {
-  Sent whole_sent, half_sent;
-  const DecodeCosts whole = engine({1, 8, 8}, whole_sent), half = engine({2, 4, 8}, half_sent);
-  whole.decode(512, 1000);
-  half.decode(512, 1000);
+  Sent sent_of_eight, sent_of_four;
+  const DecodeCosts eight_copies = engine({1, 8, 8}, sent_of_eight), four_copies = engine({2, 4, 8}, sent_of_four);
+  eight_copies.decode(512, 1000);
+  four_copies.decode(512, 1000);
   // Each of 8 GPUs has 64 of 512 tokens, and sends a row of 2,048 numbers in bf16 to each of 8 experts.
-  CHECK(whole_sent.dealt == Approx(64 * 8 * 2048 * 2));
-  CHECK(half_sent.dealt == Approx(whole_sent.dealt));
-  CHECK(half_sent.deals == whole_sent.deals);
-  CHECK(half_sent.deals == 2 * 48);  // it has 48 layers
-  CHECK(whole_sent.reductions == 0);
+  CHECK(sent_of_eight.dealt == Approx(64 * 8 * 2048 * 2));
+  CHECK(sent_of_four.dealt == Approx(sent_of_eight.dealt));
+  CHECK(sent_of_four.deals == sent_of_eight.deals);
+  CHECK(sent_of_four.deals == 2 * 48);  // it has 48 layers
+  CHECK(sent_of_eight.reductions == 0);
   // Two GPUs sum the outputs of the attention of their 128 sequences.
-  CHECK(half_sent.reduced == Approx(128 * 2048 * 2));
-  CHECK(half.weights() < whole.weights());
+  CHECK(sent_of_four.reduced == Approx(128 * 2048 * 2));
+  CHECK(four_copies.weights() < eight_copies.weights());
   // The mean over all GPUs: each of two copies' GPUs has half of the heads, and the copies are half as many.
-  CHECK(half.cache(1000).value == Approx(whole.cache(1000).value));
+  CHECK(four_copies.cache(1000).value == Approx(eight_copies.cache(1000).value));
 }
 
 TEST_CASE("a loop runs engines with tensor, data and expert parallelism together", "[post-training]") {

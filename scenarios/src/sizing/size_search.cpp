@@ -142,10 +142,9 @@ class ClusterSizer {
   std::optional<PromisingCase> with_room(const SizeCase& size_case) {
     PromisingCase found{&size_case, {}};
     try {
-      found.limit = site_limit(question_.site(), size_case.node, question_.catalog());
-      if (const auto room = question_.site_for(size_case.node)) {
-        found.limit = site_limit(*room, size_case.node, question_.catalog());
-      } else {
+      const std::optional<Site> room = question_.site_for(size_case.node);
+      found.limit = site_limit(room.value_or(question_.site()), size_case.node, question_.catalog());
+      if (!room) {
         if (!found.limit) found.limit.emplace();
         found.limit->node = size_case.node.name;
         found.limit->nodes = 0;
