@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "models/hardware/kernel_shapes.hpp"
 #include "models/networks/layers/exchange.hpp"
@@ -119,9 +120,7 @@ Bytes element_size(EngineFormat format) {
   return element_size(format == EngineFormat::bf16 ? Precision::bf16 : Precision::fp8);
 }
 
-Seconds GenerationCosts::prefill_beside(int /*batch*/, double tokens, double /*before*/) const {
-  return prefill(tokens);
-}
+Seconds GenerationCosts::prefill_beside(int /*batch*/, const PromptTokens& tokens) const { return prefill(tokens); }
 
 DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
                          ExchangeTime all_reduce, ExchangeTime all_to_all)
@@ -173,11 +172,11 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
     options.sharding.expert = layout_.expert;
     options.sharding.expert_tensor = 1;
     if (layout_.tensor > 1) {
-      // Tensor ranks divide the tokens of their copy, and each sends its own ones to their experts. Shapes are those of
-      // one sequence with all tokens, so that the ranks divide them.
+      // Tensor ranks divide the tokens of their copy, and each sends its own ones to their experts. New tokens
+      // of sequences have the shapes of one sequence with all of them, so that the ranks divide them.
       options.sharding.sequence = true;
-      tokens = (sequences * tokens + layout_.tensor - 1) / layout_.tensor * layout_.tensor;
-      sequences = 1;
+      if (tokens == 1) tokens = std::exchange(sequences, 1);
+      tokens = (tokens + layout_.tensor - 1) / layout_.tensor * layout_.tensor;
     }
   }
   return make_network(engine_model_, sequences, tokens, Precision::bf16, options);
@@ -309,36 +308,49 @@ const DecodeCosts::PassTime& DecodeCosts::prefill_pass(std::int64_t tokens) cons
   return prefills_.emplace(shaped, forward(1, shaped, false)).first->second;
 }
 
-Seconds DecodeCosts::prefill(double tokens) const {
-  const auto all = static_cast<std::int64_t>(std::ceil(tokens / layout_.data));
-  if (all == 0) return Seconds{};
-  const auto time_of = [&](std::int64_t part) {
-    const PassTime& pass = prefill_pass(part);
-    const Seconds busy = pass.kernels() + pass.exchanges;
-    return busy + launched(pass, busy);
-  };
-  const std::int64_t most = engine_.most_prefill_tokens, rest = all % most;
-  Seconds time = rest > 0 ? time_of(rest) : Seconds{};
-  if (all >= most) time += time_of(most) * static_cast<double>(all / most);
-  return time + engine_.host_step;
+/// Returns the time of attention and scans for tokens of prompts: of the tokens of a sequence to each other, and to those
+/// before them, whose keys and values the cache has.
+Seconds DecodeCosts::mixing(const PromptTokens& tokens) const {
+  const double all = std::ceil(tokens.count / layout_.data);
+  if (all <= 0) return Seconds{};
+  const auto wide = static_cast<std::int64_t>(std::ceil(std::clamp(tokens.length, 1.0, all)));
+  const std::int64_t length = wide > kPrefillStep ? (wide + kPrefillStep - 1) / kPrefillStep * kPrefillStep : wide,
+                     sequences = std::max<std::int64_t>(1, std::llround(all / static_cast<double>(wide)));
+  const auto found = mixings_.find({sequences, length});
+  const Seconds among =
+      found != mixings_.end()
+          ? found->second
+          : mixings_.emplace(std::pair{sequences, length}, forward(sequences, length, false).mixing).first->second;
+  const double window = std::min(tokens.before, static_cast<double>(config_.sliding_window));
+  const double pairs = tokens.count / layout_.data * (full_layers_ * tokens.before + windowed_layers_ * window);
+  return among + Flops{pairs * attention_flops(config_) / layout_.tensor} / attention_peak();
 }
 
-/// Returns the time of attention of `tokens` new tokens to `before` tokens, whose keys and values the cache has.
-Seconds DecodeCosts::attention_to_earlier(double tokens, double before) const {
-  const double window = std::min(before, static_cast<double>(config_.sliding_window));
-  const double pairs = tokens / layout_.data * (full_layers_ * before + windowed_layers_ * window);
-  return Flops{pairs * attention_flops(config_) / layout_.tensor} / attention_peak();
+/// Returns the time of one pass over tokens of prompts.
+Seconds DecodeCosts::prefill_pass_time(const PromptTokens& tokens) const {
+  const PassTime& pass = prefill_pass(static_cast<std::int64_t>(std::ceil(tokens.count / layout_.data)));
+  const Seconds busy = pass.linear + pass.exchanges + mixing(tokens);
+  return busy + launched(pass, busy);
 }
 
-Seconds DecodeCosts::prefill_beside(int all_sequences, double tokens, double before) const {
-  const Seconds earlier = attention_to_earlier(tokens, before);
-  if (all_sequences == 0) return prefill(tokens) + earlier;
+Seconds DecodeCosts::prefill(const PromptTokens& tokens) const {
+  if (tokens.count <= 0) return Seconds{};
+  const double most = static_cast<double>(engine_.most_prefill_tokens) * layout_.data,
+               passes = std::floor(tokens.count / most), rest = tokens.count - passes * most;
+  Seconds time = engine_.host_step;
+  if (rest > 0) time += prefill_pass_time({rest, tokens.length, tokens.before});
+  if (passes > 0) time += passes * prefill_pass_time({most, tokens.length, tokens.before});
+  return time;
+}
+
+Seconds DecodeCosts::prefill_beside(int all_sequences, const PromptTokens& tokens) const {
+  if (all_sequences == 0) return prefill(tokens);
   const int batch = (all_sequences + layout_.data - 1) / layout_.data;
-  const auto chunk = static_cast<std::int64_t>(std::ceil(tokens / layout_.data));
+  const auto chunk = static_cast<std::int64_t>(std::ceil(tokens.count / layout_.data));
   // Products and exchanges are those of both kinds of tokens together. Attention is priced for each kind.
-  const PassTime &decodes = decode_pass(batch), &alone = prefill_pass(chunk), &both = prefill_pass(chunk + batch);
+  const PassTime &decodes = decode_pass(batch), &both = prefill_pass(chunk + batch);
   const Seconds together = both.linear + both.exchanges, without = decodes.linear + decodes.exchanges;
-  return std::max(Seconds{}, together - without) + alone.mixing + earlier;
+  return std::max(Seconds{}, together - without) + mixing(tokens);
 }
 
 Bytes DecodeCosts::cache(double tokens) const {

@@ -45,18 +45,24 @@ struct DecodeTime {
   Seconds sum() const { return products + cache + exchanges + host; }
 };
 
+/// Tokens of prompts that a step computes.
+struct PromptTokens {
+  double count = 0;
+  double length = 0;  ///< mean number of tokens that the sequence of a token has in this step
+  double before = 0;  ///< mean number of tokens of its sequence that the cache has already
+};
+
 /// Prices of an engine that generates text, as the simulation of engines needs them.
 class GenerationCosts {
  public:
   virtual ~GenerationCosts() = default;
   /// Returns the time in which each of `batch` sequences gets one token. `context`: mean number of tokens before it.
   virtual DecodeTime decode(int batch, double context) const = 0;
-  /// Returns the time to compute the keys and values of `tokens` tokens of prompts.
-  virtual Seconds prefill(double tokens) const = 0;
-  /// Returns what a decode step takes longer if it also computes the keys and values of `tokens` tokens of prompts.
-  /// `before`: mean number of tokens of their sequences that were computed in earlier steps. `batch` 0: there is no
-  /// decode step. By default the prompts have a pass of their own.
-  virtual Seconds prefill_beside(int batch, double tokens, double before) const;
+  /// Returns the time to compute the keys and values of tokens of prompts in passes of their own.
+  virtual Seconds prefill(const PromptTokens&) const = 0;
+  /// Returns what a decode step takes longer if it also computes the keys and values of tokens of prompts. `batch` 0:
+  /// there is no decode step. By default the prompts have a pass of their own.
+  virtual Seconds prefill_beside(int batch, const PromptTokens&) const;
   /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU: the mean over the GPUs of the
   /// engine.
   virtual Bytes cache(double tokens) const = 0;
@@ -82,8 +88,8 @@ class DecodeCosts : public GenerationCosts {
   DecodeTime decode(int batch, double context) const override { return verify(batch, 1, context); }
   /// Returns the time of a pass over `tokens` new tokens of each of `batch` sequences, which reads the cache once.
   DecodeTime verify(int batch, int tokens, double context) const;
-  Seconds prefill(double tokens) const override;
-  Seconds prefill_beside(int batch, double tokens, double before) const override;
+  Seconds prefill(const PromptTokens&) const override;
+  Seconds prefill_beside(int batch, const PromptTokens&) const override;
   Bytes cache(double tokens) const override;
   Bytes states() const override;
   Bytes room() const override { return room_; }
@@ -108,9 +114,10 @@ class DecodeCosts : public GenerationCosts {
   PassTime forward(std::int64_t sequences, std::int64_t tokens, bool decodes) const;
   const PassTime& decode_pass(int batch) const;
   const PassTime& prefill_pass(std::int64_t tokens) const;
+  Seconds prefill_pass_time(const PromptTokens&) const;
   Seconds launched(const PassTime& pass, Seconds busy) const;
   FlopsPerSecond attention_peak() const;
-  Seconds attention_to_earlier(double tokens, double before) const;
+  Seconds mixing(const PromptTokens&) const;
   Network network(std::int64_t sequences, std::int64_t tokens) const;
 
   NetworkEntry model_, engine_model_;
@@ -127,7 +134,9 @@ class DecodeCosts : public GenerationCosts {
   std::vector<double> popularity_;          ///< probability with which a token chooses each expert
   Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
   mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
-  mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens
+  mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens, of one sequence
+  /// Attention and scans of prefill passes, by the number of sequences and the tokens of each.
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, Seconds> mixings_;
 };
 
 }  // namespace trainyard

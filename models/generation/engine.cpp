@@ -13,6 +13,7 @@ EngineKernels read_engine_kernels(Fields& fields) {
   kernels.scan_rate = fields.number("scan_rate", 1e-3, 1);
   kernels.all_reduce_start = fields.seconds("all_reduce_start");
   kernels.all_reduce_per_gpu = fields.seconds("all_reduce_per_gpu");
+  kernels.all_reduce_most = fields.bytes("all_reduce_most");
   kernels.all_reduce_link_share = fields.number("all_reduce_link_share", 1e-3, 1);
   kernels.nvfp4_start = fields.seconds("nvfp4_start", Seconds{0});
   kernels.block_start = fields.seconds("block_start", Seconds{0});

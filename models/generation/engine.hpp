@@ -15,9 +15,11 @@ struct EngineKernels {
   double attention_rate = 0;  ///< share of the memory bandwidth at which the cache is read
   Seconds scan_start;         ///< shortest time of the convolution and the recurrence of a state-space layer
   double scan_rate = 0;       ///< share of the memory bandwidth at which the states are read and written
-  // All-reduce among the GPUs of one node: start + per_gpu · n + 2 (n−1)/n · bytes / (link_share · NVLink).
+  // All-reduce among the GPUs of one node: start + per_gpu · n + 2 (n−1)/n · bytes / (link_share · NVLink), of tensors up
+  // to `all_reduce_most`. The library of collectives reduces larger ones.
   Seconds all_reduce_start, all_reduce_per_gpu;
   double all_reduce_link_share = 0;
+  Bytes all_reduce_most;
   Seconds nvfp4_start, block_start;  ///< further time of a product in nvfp4 but for experts, and in fp8 by blocks
   Seconds block_expert;              ///< further time of a layer of experts in fp8 by blocks for each expert of the GPU
   // Experts in mxfp4 on GPUs without units for fp4, whose kernels widen weights to bf16.

@@ -24,7 +24,9 @@ DecodeTime SpeculativeCosts::decode(int batch, double context) const {
           share * (verified.exchanges + drafts * drafted.exchanges), share * verified.host};
 }
 
-Seconds SpeculativeCosts::prefill(double tokens) const { return model_.prefill(tokens) + draft_.prefill(tokens); }
+Seconds SpeculativeCosts::prefill(const PromptTokens& tokens) const {
+  return model_.prefill(tokens) + draft_.prefill(tokens);
+}
 
 Bytes SpeculativeCosts::cache(double tokens) const { return model_.cache(tokens) + draft_.cache(tokens); }
 

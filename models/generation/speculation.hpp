@@ -23,7 +23,7 @@ class SpeculativeCosts : public GenerationCosts {
   SpeculativeCosts(DecodeCosts model, DecodeCosts draft, const Speculation&);
 
   DecodeTime decode(int batch, double context) const override;
-  Seconds prefill(double tokens) const override;
+  Seconds prefill(const PromptTokens&) const override;
   Bytes cache(double tokens) const override;
   Bytes states() const override;
   Bytes room() const override;

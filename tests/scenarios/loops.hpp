@@ -16,7 +16,7 @@ struct PlainCosts : GenerationCosts {
   Bytes bytes{1e9};
   double slow = 1;
   DecodeTime decode(int batch, double) const override { return {Seconds{slow * 1e-3}, {}, {}, Seconds{1e-4 * batch}}; }
-  Seconds prefill(double tokens) const override { return Seconds{1e-6 * tokens}; }
+  Seconds prefill(const PromptTokens& tokens) const override { return Seconds{1e-6 * tokens.count}; }
   Bytes cache(double tokens) const override { return Bytes{tokens}; }
   Bytes room() const override { return bytes; }
 };

@@ -109,7 +109,8 @@ TEST_CASE("narrower weights decode faster on a GPU that has the units", "[post-t
     previous = costs.prices->decode(8, 500).products.value;
     CHECK(costs.prices->decode(8, 500).cache == costs_of(on_b200("bf16")).prices->decode(8, 500).cache);
   }
-  CHECK(costs_of(on_b200("nvfp4")).prices->prefill(8192) < costs_of(on_b200("bf16")).prices->prefill(8192));
+  const PromptTokens prompts{8192, 1024, 0};
+  CHECK(costs_of(on_b200("nvfp4")).prices->prefill(prompts) < costs_of(on_b200("bf16")).prices->prefill(prompts));
 }
 
 TEST_CASE("an engine keeps all tokens of a sliding window, or those that the window has", "[post-training]") {

@@ -85,10 +85,11 @@ TEST_CASE("a chunk beside decoding costs less than a pass of its own, and many c
   const GenerationCosts& prices = *costs.prices;
   for (const double tokens : {64.0, 512.0, 4096.0}) {
     CAPTURE(tokens);
-    CHECK(prices.prefill_beside(0, tokens, 0) == prices.prefill(tokens));
-    CHECK(prices.prefill_beside(64, tokens, 0) < prices.prefill(tokens));
-    CHECK(prices.prefill_beside(64, tokens, 0) > Seconds{});
-    CHECK(prices.prefill_beside(64, tokens, 4096) > prices.prefill_beside(64, tokens, 0));
+    const PromptTokens alone{tokens, tokens, 0};
+    CHECK(prices.prefill_beside(0, alone) == prices.prefill(alone));
+    CHECK(prices.prefill_beside(64, alone) < prices.prefill(alone));
+    CHECK(prices.prefill_beside(64, alone) > Seconds{});
+    CHECK(prices.prefill_beside(64, {tokens, tokens, 4096}) > prices.prefill_beside(64, alone));
   }
   CHECK(simulated_loop({{"post_training.generation.chunked_prefill", "64"}}).parts.prefill.value >
         simulated_loop().parts.prefill.value);
@@ -181,6 +182,39 @@ TEST_CASE("TensorRT-LLM takes its share of the memory that weights leave, and is
   CHECK(all.capacity.value == Approx(loop_scenario().cluster.node.gpu.usable_memory().value));
   CHECK(simulated_loop(trtllm).preemptions == 0);
   CHECK(unmeasured_loop_parts(loop_scenario(trtllm)) == "the engine trtllm");
+}
+
+TEST_CASE("prompts of a pass do not read each other, and their tokens read those that the cache has",
+          "[post-training]") {
+  const Scenario s = loop_scenario();
+  const EngineCosts costs = generation_costs(*s.post_training, s.model.entry);
+  const auto time = [&](double count, double length, double before) {
+    return costs.prices->prefill({count, length, before}).value;
+  };
+  // Attention of one sequence of 8,192 tokens has 8 times the pairs of 8 sequences; all other kernels have the same rows.
+  const double whole = time(8192, 8192, 0), eighths = time(8192, 1024, 0);
+  CHECK(eighths < 0.95 * whole);
+  CHECK(time(8192, 512, 0) < eighths);
+  CHECK(time(8192, 1024, 4096) > eighths);
+  EngineLimits limits = kLimits;
+  limits.prompt_tokens = 1024;
+  const std::vector<PlannedAnswer> answers{{0, 2}, {1, 2}, {2, 2}, {3, 2}};
+  CHECK(run_engine(*costs.prices, answers, limits).prefill.value == Approx(time(4096, 1024, 0)));
+  limits.chunk = 4096;
+  CHECK(run_engine(*costs.prices, answers, limits).prefill.value == Approx(time(4096, 1024, 0)));
+}
+
+TEST_CASE("the library of collectives reduces tensors that are too large for the engine's own all-reduce",
+          "[post-training]") {
+  const Scenario s = loop_scenario({{"post_training.generation.tensor_parallel", "2"}});
+  PostTrainingChoice choice = *s.post_training;
+  const auto prefill = [&](double tokens, Bytes most) {
+    for (auto& [architecture, kernels] : choice.engine.kernels) kernels.all_reduce_most = most;
+    return generation_costs(choice, s.model.entry).prices->prefill({tokens, tokens, 0});
+  };
+  const Bytes shipped{8e6}, all{1e15};  // a token has 8 KiB
+  CHECK(prefill(512, shipped) == prefill(512, all));
+  CHECK(prefill(8192, shipped) < prefill(8192, all));
 }
 
 }  // namespace scenarios_test_engine_scheduler

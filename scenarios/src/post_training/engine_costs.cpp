@@ -57,7 +57,9 @@ EngineCosts priced_engine(const PostTrainingChoice& choice, const NetworkEntry& 
   if (choice.layout.data > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.gpus());
   if (tensor > 1 && tensor <= cluster.node.gpus && gpu.nvlink.value > 0) {
     const EngineKernels kernels = choice.engine.kernels_on(gpu);
+    const DecodeCosts::ExchangeTime large = library_exchange(cluster, Operation::all_reduce, tensor);
     all_reduce = [=](Bytes bytes) {
+      if (bytes > kernels.all_reduce_most) return large(bytes);
       return kernels.all_reduce_start + kernels.all_reduce_per_gpu * tensor +
              2.0 * (tensor - 1) / tensor * bytes / (kernels.all_reduce_link_share * gpu.nvlink);
     };

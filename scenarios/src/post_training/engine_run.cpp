@@ -85,10 +85,24 @@ void EngineClock::take_token(Sequence& s, Seconds time) {
   in_flight_ += 1;
 }
 
+/// Adds `tokens` of the waiting tokens of a sequence to those of a pass, whose `length` and `before` are sums until
+/// `means_of` divides them.
+void EngineClock::add_prompt(PromptTokens& prompts, const Sequence& s, double tokens) const {
+  prompts.count += tokens;
+  prompts.length += tokens * tokens;
+  prompts.before += tokens * (context(s) - s.pending);
+}
+
+/// Returns `count` of those tokens.
+PromptTokens EngineClock::means_of(const PromptTokens& sums, double count) {
+  return {count, sums.length / sums.count, sums.before / sums.count};
+}
+
 /// Computes the waiting tokens of all sequences that start, in passes of their own.
 void EngineClock::spend_prefill() {
-  double all = 0;
-  for (const Sequence& s : running_) all += s.pending;
+  PromptTokens prompts;
+  for (const Sequence& s : running_) add_prompt(prompts, s, s.pending);
+  const double all = prompts.count;
   const Seconds begin = run_.time;
   double computed = 0, end_of_pass = 0;
   Seconds end = begin;
@@ -99,7 +113,7 @@ void EngineClock::spend_prefill() {
       end_of_pass = limits_.pass_tokens > 0
                         ? std::min(all, std::ceil(computed / limits_.pass_tokens) * limits_.pass_tokens)
                         : all;
-      end = begin + costs_.prefill(end_of_pass);
+      end = begin + costs_.prefill(means_of(prompts, end_of_pass));
     }
     take_token(s, end);
   }
@@ -110,7 +124,6 @@ void EngineClock::spend_prefill() {
 /// Lets a sequence run as soon as `tokens` tokens are computed.
 void EngineClock::start(Sequence s, double tokens) {
   s.pending = tokens;
-  s.computed = 0;
   s.starts = true;
   if (limits_.chunk > 0)
     prefilling_.push_back(s);
@@ -238,20 +251,19 @@ void EngineClock::plan_part() {
 /// Plans one step with the next tokens of prompts.
 void EngineClock::plan_chunk() {
   const double batch = static_cast<double>(running_.size()), room = std::max(1.0, limits_.chunk - batch);
-  double contexts = 0, earlier = 0;
+  double contexts = 0;
+  PromptTokens prompts;
   for (const Sequence& s : running_) contexts += context(s);
   for (const Sequence& s : prefilling_) {
-    const double tokens = std::min(s.pending, room - part_.prompt_tokens);
-    part_.prompt_tokens += tokens;
-    earlier += tokens * s.computed;
-    if (part_.prompt_tokens >= room) break;
+    add_prompt(prompts, s, std::min(s.pending, room - prompts.count));
+    if (prompts.count >= room) break;
   }
   if (!running_.empty()) {
     part_.steps = 1;
     part_.step = costs_.decode(static_cast<int>(running_.size()), contexts / batch);
   }
-  part_.prefill =
-      costs_.prefill_beside(static_cast<int>(running_.size()), part_.prompt_tokens, earlier / part_.prompt_tokens);
+  part_.prompt_tokens = prompts.count;
+  part_.prefill = costs_.prefill_beside(static_cast<int>(running_.size()), means_of(prompts, prompts.count));
   part_.end = part_.begin + part_.steps * part_.step.sum() + part_.prefill;
 }
 
@@ -261,7 +273,6 @@ void EngineClock::compute_chunk(double tokens) {
   for (Sequence& s : prefilling_) {
     const double part = std::min(s.pending, tokens);
     s.pending -= part;
-    s.computed += part;
     tokens -= part;
     if (s.pending > 0) break;
     take_token(s, run_.time);

@@ -106,8 +106,8 @@ class EngineClock {
     std::size_t calls = 0;                           // calls until now
     Seconds back;                                    // end of the call that it waits for
     bool has_cache = true;                           // while it waits for a call
-    double pending = 0, computed = 0;  // tokens to compute before it runs, and those that chunks have computed
-    bool starts = false;               // it was admitted, and the pass of its prompt was not spent yet
+    double pending = 0;                              // tokens to compute before it runs
+    bool starts = false;                             // it was admitted, and the pass of its prompt was not spent yet
   };
   /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`. With tokens of prompts, it is
   /// one step, whose decoding is empty if no sequence runs.
@@ -142,6 +142,8 @@ class EngineClock {
   std::size_t admitted() const { return running_.size() + prefilling_.size() + away_.size(); }
   double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
   double to_next_call(const Sequence&) const;
+  void add_prompt(PromptTokens&, const Sequence&, double tokens) const;
+  static PromptTokens means_of(const PromptTokens& sums, double count);
   Bytes own_cache(const Sequence&, double ahead) const;
   Bytes admission_cache(const Sequence&) const;
   Bytes cache_of_admitted() const;

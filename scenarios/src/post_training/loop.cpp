@@ -291,7 +291,8 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   add_in_flight(r);
   // With partial rollouts, another engine goes on with the tokens after it has computed their keys and values.
   if (loop.partial_rollouts)
-    r.in_flight = costs.prices->prefill(std::max(1.0, r.token_seconds / (r.engines * r.step_time.value)));
+    r.in_flight = costs.prices->prefill(
+        {std::max(1.0, r.token_seconds / (r.engines * r.step_time.value)), std::max(1.0, r.mean_answer), 0});
   add_parts(run.engines, r.engines, r);
 }
 
