@@ -366,6 +366,8 @@ TEST_CASE("an export of Nsight Systems is replayed and compared as a profile is"
   CHECK(j["time_s"] == Approx(170e-6 + 20e-6 + 6e-6).epsilon(1e-9));
   CHECK(j["recorded_s"] == Approx(170e-6).epsilon(1e-9));
   CHECK(j["recorded_step_s"] == Approx(220e-6).epsilon(1e-9));
+  CHECK_THAT(shell.trainyard("replay rank0.sqlite --on dgx-a100").out,
+             Catch::Matchers::Contains("recorded; its steps took 220 us on average\n"));
   const KinetoTrace trace = read_kineto(shell.path() / "rank0.sqlite");
   CHECK(trace.gpu == "NVIDIA A100-SXM4-80GB");
   CHECK(trace.steps == 1);

@@ -213,6 +213,20 @@ TEST_CASE("one thing is named in the singular", "[words]") {
   CHECK_THAT(shell.trainyard("learn learn-local-sgd --set learn.steps=1").out, Contains(": not within 1 step\n"));
 }
 
+TEST_CASE("a comparison of trainings prints the interval of each step that the JSON has", "[learn]") {
+  const TopoFolder shell;
+  const std::string compared =
+      "learn learn-async-vs-sync --set software=pytorch-ddp --set learn.steps=2 --compare plan.micro_batch_size=8,16 ";
+  const std::string text = shell.trainyard(compared).out;
+  CHECK_THAT(text, Contains("80 % of real steps"));
+  const auto j = parse_json(shell.trainyard(compared + "--json -").out);
+  REQUIRE(j["variants"].size() == 2);
+  for (const auto& variant : j["variants"]) {
+    const auto ends = variant["step_time_interval_s"].get<std::array<double, 2>>();
+    CHECK_THAT(text, Contains(show(Seconds{ends[0]}) + " to " + show(Seconds{ends[1]})));
+  }
+}
+
 TEST_CASE("errors name the flag whose value is wrong", "[cli]") {
   const TopoFolder shell;
   const std::string plan = "plan --model gpt2 --on dgx-a100 --batch 64 ";
