@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <map>
 
+#include "models/fitted/measured_family.hpp"
+#include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_gaps.hpp"
 #include "tests/scenarios/sized_rows.hpp"
@@ -102,6 +106,31 @@ TEST_CASE("a threshold beyond which a size may decide that was not simulated say
       answer.thresholds, [](const SizeThreshold& t) { return t.quantity == "deadline" && t.threshold > t.value; });
   REQUIRE(later != answer.thresholds.end());
   CHECK(nodes_in_words(*later) == "fewer than 4 x dgx-a100");
+}
+
+TEST_CASE("with little work, no size takes longer than a smaller one whose plan it can have", "[size]") {
+  Node document = read_scenario_document(shipped_file("scenarios/size-llama3-70b.yaml").string());
+  set_field(document, "model", Node::scalar_node("llama-3-8b", {}));
+  set_field(document, "plan.training.tokens", Node::scalar_node("2e12", {}));
+  SizeOptions options;
+  options.days = 20;
+  options.node_types = {"dgx-h100"};
+  options.work = 5e4;
+  std::map<int, const SizeRow*> rows;
+  const SizeAnswer answer = size_clusters(document, "low", options);
+  for (const SizeRow& row : answer.rows)
+    if (row.good()) rows[row.nodes] = &row;
+  // The search of 16 nodes alone finds no plan that is in time.
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->nodes == 16);
+  REQUIRE((rows.contains(8) && rows.contains(32)));
+  for (const auto& [nodes, row] : rows)
+    for (const int factor : {2, 4}) {
+      const auto larger = rows.find(factor * nodes);
+      if (larger == rows.end()) continue;
+      CAPTURE(nodes, row->plan, larger->first, larger->second->plan);
+      CHECK(larger->second->time <= row->time);
+    }
 }
 
 }  // namespace scenarios_test_size_gaps

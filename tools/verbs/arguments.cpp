@@ -310,6 +310,13 @@ void set_prices(Node& document, const std::string& file) {
   set_field(document, field, value);
 }
 
+void set_site(Node& document, const std::string& site) {
+  if (std::error_code ignored; std::filesystem::is_regular_file(site, ignored))
+    set_field(document, "site", "\"" + site + "\"");
+  else if (!site.empty())
+    set_field(document, "site", site);
+}
+
 void write_json(const std::string& file, const nlohmann::json& answer) {
   if (!file.empty()) write_atomically(file, json_text(answer, 2) + "\n");
 }

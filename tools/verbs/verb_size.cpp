@@ -288,10 +288,7 @@ struct SizeFlags {
     if (!model.empty()) set_field(document, "model", parse_override(model, "--model"));
     if (!tokens.empty())
       set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
-    if (std::error_code ignored; std::filesystem::is_regular_file(site, ignored))
-      set_field(document, "site", "\"" + site + "\"");
-    else if (!site.empty())
-      set_field(document, "site", site);
+    set_site(document, site);
     return document;
   }
 };

@@ -272,7 +272,7 @@ class ChangeFinder {
   /// Returns the most power that the site provides for the nodes of a row, W. Infinite: that of a type is not known.
   double site_power(const SizeRow& row) const {
     const auto of_nodes = [this](const std::string& node, int nodes) {
-      for (const SizeSiteLimit& limit : answer_.site_limits)
+      for (const SiteLimit& limit : answer_.site_limits)
         if (limit.node == node) return nodes * limit.node_power * limit.pue;
       return HUGE_VAL;
     };

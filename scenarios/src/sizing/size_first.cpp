@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "scenarios/src/search/plan_memory.hpp"
+#include "scenarios/src/sizing/size_plans.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
@@ -121,7 +122,10 @@ SizeBound bound_of(SizeQuestion& question, const SizeCase& size_case, int room) 
       const double floor = PlainPlans(plans, sized_space(plans, question.document())).floor();
       wanted = nodes + 1.0;
       bound.nodes = nodes;
-      if (floor == kNoPlainPlan) continue;
+      if (floor == kNoPlainPlan) {
+        if (options.gpus > 0) break;  // other numbers are not asked about
+        continue;
+      }
       bound.days = steps_to_days(floor, question.steps_of(plans.base));
       bound.cost = least_cost(question, size_case, nodes, bound.days);
       const double left = question.days_left(size_case, nodes);
@@ -151,13 +155,7 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
       row.headroom = options.headroom.value_or(default_headroom(read.base));
       if (const std::optional<SimulatedPlan> plan = plans.simulate(row.headroom)) {
         row.batch = read.base.global_batch_size;
-        row.plan = plans.space().words(plan->point);
-        row.peak = plan->outcome.peak;
-        row.memory_interval = plan->outcome.memory_interval;
-        row.risk = plan->outcome.risk;
-        Node document = read.base.document;
-        *document.find("plan") = plans.space().section(plan->point);
-        question.take_training(std::move(document), row.batch, row);
+        take_plan(question, read, plans.space(), *plan, row.batch, row);
         const double left = question.days_left(size_case, nodes);
         if (!best || row.time < best->time) best = row;
         if (row.days() <= left) break;

@@ -44,7 +44,7 @@ std::optional<SizeRow> first_row(SizeQuestion&, const SizeCase&, const SizeBound
 /// A case that has room at the site, with its bound.
 struct PromisingCase {
   const SizeCase* size_case = nullptr;
-  std::optional<SizeSiteLimit> limit;
+  std::optional<SiteLimit> limit;
   SizeBound bound = {};
   int room() const { return limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes; }
 };

@@ -47,7 +47,7 @@ class NextSizes {
   }
 
   int room_for(const SizeCase& size_case) const {
-    for (const SizeSiteLimit& limit : answer_.site_limits)
+    for (const SiteLimit& limit : answer_.site_limits)
       if (limit.node == size_case.node.name) return std::min(limit.nodes, kMostSizedNodes);
     return kMostSizedNodes;
   }
@@ -69,19 +69,16 @@ class NextSizes {
 
   /// Adds the numbers above the fewest ones and those that follow them without a gap.
   void add_above(const SizeCase& size_case, const ClusterName& name, int fewest) {
-    constexpr int most_tries = 64;
     const int room = room_for(size_case);
     SizeGap gap{name, fewest, room, 0};
-    int tries = 0;
-    for (int nodes = fewest + unit_; nodes <= room && gap.nodes == 0 && tries < most_tries; nodes += unit_) {
+    NodeCounts counts{unit_, room, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, {}};
+    for (int nodes = fewest; (nodes = next_with_plan(counts, nodes)) > 0 && gap.nodes == 0;) {
       ClusterName size = name;
       size.nodes = nodes;
       if (const SizeRow* row = find_row(size))
         gap.from = row->good() ? nodes : gap.from;
-      else if (searches_.has_plan(size_case, nodes))
-        gap.nodes = nodes;
       else
-        ++tries;
+        gap.nodes = nodes;
     }
     if (gap.nodes == 0) return;
     for (const SizeRow& row : answer_.rows)

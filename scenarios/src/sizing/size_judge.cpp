@@ -55,7 +55,7 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
     if (const std::optional<double> on_time = payment->on_time(answer))
       text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time, answer.confidence),
                           exact_percent(answer.confidence));
-  for (const SizeSiteLimit& limit : answer.site_limits)
+  for (const SiteLimit& limit : answer.site_limits)
     if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
   return text;
@@ -63,8 +63,8 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
 
 /// If the site has no room for any node, says what the node that needs the least power needs.
 void tell_shortage(SizeAnswer& answer) {
-  const SizeSiteLimit* least = nullptr;
-  for (const SizeSiteLimit& limit : answer.site_limits) {
+  const SiteLimit* least = nullptr;
+  for (const SiteLimit& limit : answer.site_limits) {
     if (limit.shortage.empty()) return;
     if (!least || limit.node_power < least->node_power) least = &limit;
   }
