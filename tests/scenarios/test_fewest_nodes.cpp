@@ -106,4 +106,11 @@ TEST_CASE("the search for the fewest nodes ends when more nodes do not help", "[
   CHECK(most_nodes == 8);
 }
 
+TEST_CASE("the first word of the names of chips is refused with the nodes that have such chips", "[size]") {
+  std::vector<std::string> left_out;
+  CHECK_THROWS_WITH(sized_nodes(Catalog(), {"h100"}, {}, false, left_out),
+                    Catch::Matchers::Contains("--nodes-of: unknown node \"h100\"; nodes with such chips: ") &&
+                        Catch::Matchers::Contains(", dgx-h100, "));
+}
+
 }  // namespace scenarios_test_fewest_nodes

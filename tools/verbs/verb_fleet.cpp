@@ -189,8 +189,9 @@ int fleet_verb(const std::vector<std::string>& words) {
   arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
   arguments.option(
       "--site", site, "SITE",
-      "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, or a map "
-      "such as {power: 2 MW, pue: 1.2}. The cluster has no more nodes than the site has room for");
+      "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, a power "
+      "such as 2MW, or a map such as {power: 2 MW, pue: 1.2}. The cluster has no more nodes than the site has room "
+      "for");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--csv", csv, "write the trainings of the shown run as CSV; - is stdout");
   arguments.output("--svg", svg, "draw the trainings of the shown run over time, and the nodes in use; - is stdout");

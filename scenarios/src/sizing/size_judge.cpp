@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "scenarios/src/sizing/size_choices.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -55,6 +56,8 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
     if (const std::optional<double> on_time = payment->on_time(answer))
       text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time, answer.confidence),
                           exact_percent(answer.confidence));
+  if (payment->row->nodes >= kMostSizedNodes)
+    text += fmt::format("; more than {} nodes are not tried", with_commas(kMostSizedNodes));
   for (const SiteLimit& limit : answer.site_limits)
     if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);

@@ -19,13 +19,27 @@ namespace {
 
 Node size_scalar(const std::string& text) { return Node::scalar_node(text, Place::named("--nodes-of")); }
 
+/// Throws UserError for the first word of the names of chips, such as "h100", with the nodes that have these chips.
+void refuse_family(const Catalog& catalog, const std::string& name) {
+  std::vector<std::string> all;
+  for (const std::string& node : catalog.names("node"))
+    if (read_node(catalog.resolve("node", size_scalar(node)), catalog).gpu.name.starts_with(name + "-"))
+      all.push_back(node);
+  if (!all.empty())
+    throw UserError(
+        fmt::format("--nodes-of: unknown node \"{}\"; nodes with such chips: {}", name, fmt::join(all, ", ")));
+}
+
 /// Returns the node type of this name, or all node types with the chip of this name.
 std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::string& name) {
   const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
   const auto has = [&name](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  if (has(nodes) || !has(chips)) return {name};
+  if (has(nodes) || !has(chips)) {
+    if (!has(nodes)) refuse_family(catalog, name);
+    return {name};
+  }
   std::vector<std::string> all;
   for (const std::string& node : nodes)
     if (read_node(catalog.resolve("node", size_scalar(node)), catalog).gpu.name == name) all.push_back(node);
