@@ -11,10 +11,6 @@
 namespace trainyard {
 namespace {
 
-bool has_same_nodes(const ClusterName& a, const ClusterName& b) {
-  return a.model == b.model && a.node == b.node && a.beside == b.beside && a.beside_nodes == b.beside_nodes;
-}
-
 constexpr std::size_t kMostSimulated = 3;  ///< plans of other sizes that are simulated on a size
 
 /// Lists the legal plans with the choices of these points, of stages from half as many to twice as many: where the data-parallel
@@ -41,6 +37,10 @@ std::vector<PlanPoint> near_plans(const PlanSpace& space, const std::vector<Plan
 
 }  // namespace
 
+bool has_same_types(const ClusterName& a, const ClusterName& b) {
+  return a.model == b.model && a.node == b.node && a.beside == b.beside && a.beside_nodes == b.beside_nodes;
+}
+
 void PlansOfSizes::keep(const SizeRow& row) {
   if (!row.good()) return;
   const Scenario s = read_scenario(row.document, row.model);
@@ -51,7 +51,7 @@ std::vector<PlanPoint> PlansOfSizes::for_size(const ClusterName& name) const {
   std::vector<PlanPoint> points;
   const Size *smaller = nullptr, *efficient = nullptr;
   for (const Size& size : sizes_) {
-    if (!has_same_nodes(size.name, name)) continue;
+    if (!has_same_types(size.name, name)) continue;
     if (size.name.nodes == name.nodes) points.push_back(size.point);
     if (size.name.nodes < name.nodes && (!smaller || size.time < smaller->time)) smaller = &size;
     if (!efficient || size.node_time() < efficient->node_time()) efficient = &size;
@@ -65,7 +65,7 @@ bool PlansOfSizes::has_better(const SizeRow& row) const {
   constexpr double least_gain = 0.01;  // sizes differ by less than this even with equal plans
   return std::ranges::any_of(sizes_, [&row](const Size& size) {
     const bool is_faster = size.name.nodes < row.nodes && size.time < row.time;
-    return has_same_nodes(size.name, row) && (is_faster || size.node_time() < row.nodes * row.time * (1 - least_gain));
+    return has_same_types(size.name, row) && (is_faster || size.node_time() < row.nodes * row.time * (1 - least_gain));
   });
 }
 

@@ -8,6 +8,10 @@
 
 namespace trainyard {
 
+/// Returns true if two clusters train the same model on the same types of nodes, beside the same owned ones: they differ in
+/// their number of nodes at most.
+bool has_same_types(const ClusterName&, const ClusterName&);
+
 /// The best plans of the sizes that were searched so far.
 class PlansOfSizes {
  public:
