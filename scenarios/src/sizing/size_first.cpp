@@ -82,7 +82,7 @@ void PlainPlans::rank(bool recomputes) {
 
 double PlainPlans::floor() { return groups_.empty() ? kNoPlainPlan : groups_.front().first; }
 
-std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
+std::optional<SimulatedPlan> PlainPlans::simulate(double headroom, double useful) {
   const double usable = runner_.capacity() * (1 - headroom);
   for (std::size_t next = 0; next < groups_.size();) {
     std::vector<PlanPoint> points;
@@ -95,6 +95,7 @@ std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
     for (std::size_t i = 0; i < points.size(); ++i)
       if (judged[i].fits(usable) && (!best || judged[i].floor < judged[*best].floor)) best = i;
     if (!best) continue;
+    if (judged[*best].floor >= useful) return std::nullopt;
     const PlanOutcome outcome = runner_.outcomes({points[*best]}).front();
     end_if_interrupted();
     if (outcome.leaves(headroom)) return SimulatedPlan{points[*best], judged[*best].floor, outcome};

@@ -80,16 +80,6 @@ void take_plan(const SizeQuestion& question, const PlanQuestion& plans, const Pl
   question.take_training(std::move(document), own_batch, row);
 }
 
-void take_if_faster(const SizeQuestion& question, const PlanQuestion& plans, const PlanSpace& space,
-                    const SimulatedPlan& plan, std::int64_t own_batch, SizeRow& row) try {
-  if (row.good() && plan.outcome.step_time >= row.step_time) return;
-  SizeRow faster = row;
-  faster.error.clear();
-  take_plan(question, plans, space, plan, own_batch, faster);
-  row = std::move(faster);
-} catch (const UserError&) {  // the row keeps the plan of its search
-}
-
 void take_faster_plan(const SizeQuestion& question, const PlanQuestion& plans, const std::vector<PlanPoint>& known,
                       std::int64_t own_batch, SizeRow& row) {
   const PlanSpace space(plans, sized_space(plans, question.document()));
@@ -116,7 +106,14 @@ void take_faster_plan(const SizeQuestion& question, const PlanQuestion& plans, c
     if (outcomes[i].leaves(row.headroom) && (!best || outcomes[i].step_time < best->outcome.step_time))
       best = &promising[i];
   }
-  if (best) take_if_faster(question, plans, space, *best, own_batch, row);
+  if (!best || (row.good() && best->outcome.step_time >= row.step_time)) return;
+  try {
+    SizeRow faster = row;
+    faster.error.clear();
+    take_plan(question, plans, space, *best, own_batch, faster);
+    row = std::move(faster);
+  } catch (const UserError&) {  // the row keeps the plan of its search
+  }
 }
 
 }  // namespace trainyard

@@ -42,8 +42,5 @@ void take_faster_plan(const SizeQuestion&, const PlanQuestion&, const std::vecto
 /// Sets the plan of a row and computes its training. `own_batch`: the scenario's batch.
 void take_plan(const SizeQuestion&, const PlanQuestion&, const PlanSpace&, const SimulatedPlan&, std::int64_t own_batch,
                SizeRow&);
-/// Does so if the row has no plan, or one that takes longer.
-void take_if_faster(const SizeQuestion&, const PlanQuestion&, const PlanSpace&, const SimulatedPlan&,
-                    std::int64_t own_batch, SizeRow&);
 
 }  // namespace trainyard

@@ -176,11 +176,14 @@ void RowSearch::search(const PlanQuestion& question, SizeRow& row, const RowRequ
     return;
   }
   row.headroom = answer.headroom;
-  take_best(answer, row);
-  if (answer.search.proved) return;
+  if (answer.search.proved) return take_best(answer, row);
+  const double best = answer.best.empty() ? HUGE_VAL : answer.best.front().outcome.step_time;
   PlainPlans plain_plans(question, options.space);
-  if (const std::optional<SimulatedPlan> plain = plain_plans.simulate(row.headroom))
-    take_if_faster(question_, question, plain_plans.space(), *plain, own_batch_, row);
+  const std::optional<SimulatedPlan> plain = plain_plans.simulate(row.headroom, best);
+  if (plain && plain->outcome.step_time < best)
+    take_plan(question_, question, plain_plans.space(), *plain, own_batch_, row);
+  else
+    take_best(answer, row);
   take_faster_plan(question_, question, plans_.for_size(row), own_batch_, row);
 }
 
