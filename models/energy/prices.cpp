@@ -12,6 +12,15 @@ namespace {
 
 constexpr double kMostMoney = 1e9;  // for any price; a higher one is surely a mistake
 
+/// Returns prices whose amounts such as 300k or 1.2M are plain numbers.
+Node with_plain_amounts(Node node) {
+  if (node.kind == Node::Kind::scalar && !find_number(node.scalar))
+    if (const std::optional<double> amount = find_count(node.scalar)) node.scalar = fmt::format("{}", *amount);
+  for (auto& [key, child] : node.fields) child = with_plain_amounts(std::move(child));
+  for (Node& item : node.items) item = with_plain_amounts(std::move(item));
+  return node;
+}
+
 /// Calls `read_value` with the fields of a map and each of its names.
 template <class ReadValue>
 void read_by_name(Fields& fields, const Key& key, const ReadValue& read_value) {
@@ -313,7 +322,8 @@ double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpu
   fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", names)));
 }
 
-Prices read_prices(const Node& node, const std::optional<double>& site_kwh) {
+Prices read_prices(const Node& stated, const std::optional<double>& site_kwh) {
+  const Node node = with_plain_amounts(stated);
   Fields fields(node, "prices");
   Prices prices;
   prices.place = node.place;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <tuple>
 
 #include "models/reading/not_modelled.hpp"
@@ -247,14 +248,16 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   const std::vector<std::string> words = words_of(word);
   const bool has_family = std::ranges::any_of(words, [](const std::string& w) { return !family_of(w).empty(); });
   const std::string* best = nullptr;
-  std::tuple<int, int, std::size_t> best_score{0, 0, allowed + 1};
+  std::tuple<int, int, std::size_t, int> best_score{0, 0, allowed + 1, std::numeric_limits<int>::min()};
   for (const std::string& name : names) {
     if (name.size() > 64) continue;
     std::size_t edits = edit_distance(word, name);
     if (word.size() >= 3 && begins_name(word, name)) edits = std::min(edits, allowed);
     // The family of a chip is what its name is about: "dgx-gb300" is nearer to "gb300-nvl72" than to "dgx-b300".
-    const SharedWords shared = has_family ? SharedWords(words, words_of(name)) : SharedWords({}, {});
-    const std::tuple<int, int, std::size_t> score{-shared.families, shared.families > 0 ? -shared.words : 0, edits};
+    // The one with more of the words is meant if names are equally near: "llama-3-405b" is "llama-3.1-405b".
+    SharedWords shared(words, words_of(name));
+    if (!has_family) shared.families = 0;
+    const std::tuple score{-shared.families, shared.families > 0 ? -shared.words : 0, edits, -shared.words};
     if (score >= best_score) continue;
     best = &name;
     best_score = score;

@@ -113,6 +113,7 @@ TEST_CASE("nearest finds misspellings, swaps and beginnings, and nothing else", 
   CHECK(nearest("8xb200", nodes) == "dgx-b200");
   CHECK(nearest("mi300-8x", nodes) == "mi300x-8x");
   CHECK(nearest("dgx-b30", nodes) == "dgx-b300");
+  CHECK(nearest("llama-3-405b", {"llama-3-70b", "llama-3.1-405b"}) == "llama-3.1-405b");
   CHECK(hint("fabirc", names) == "; did you mean \"fabric\"?");
   CHECK(hint("tensor_parallel", names) == "; known: nodes, node, fabric, a100-sxm4-80gb");
   CHECK(hint("x", {}).empty());

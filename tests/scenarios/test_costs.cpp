@@ -320,6 +320,8 @@ TEST_CASE("spot without checkpoints has no cost, and a training without a length
   const Result r = simulate_training(costs_scenario("", kOffers, ", step_time: 1 s, training: {steps: 1000}"));
   CHECK_THAT(rent_by_terms(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "on demand");
+  for (const auto& rent : nlohmann::json::parse(to_text(r))["money"]["rents"])  // no cost of 0 beside an error
+    CHECK(rent.contains("training") == !rent.contains("error"));
   CHECK(result_from_text(to_text(r)).money->rents.size() == 4);
   CHECK(simulate_training(costs_scenario("", kOffers)).money->rents.empty());
   using Catch::Matchers::Contains;

@@ -40,7 +40,7 @@ TEST_CASE("the search finds the same fewest nodes as a look at every number that
       late = nodes;
     }
     CAPTURE(trial, unit, most, guess, deadline, legal_counts.size());
-    // The search gives up if no halving of the guess, and no round number up to twice as many, has a plan.
+    // The search gives up if more nodes help too little.
     if (fewest.in_time == 0) continue;
     ++solved_cases;
     CHECK(fewest.in_time == first);
@@ -67,6 +67,33 @@ TEST_CASE("if all numbers have plans, the fewest nodes in time are found from an
     }
 }
 
+TEST_CASE("numbers of nodes with plans are found however far apart they are", "[size]") {
+  // Beside 8 or 128 owned nodes, only powers of two have a plan: 8, 24, 56 ..., or 128, 384 ...
+  for (const int owned : {8, 128})
+    for (const int guess : {1, 3, 5, 40, 130})
+      for (const int first : {owned, 3 * owned, 7 * owned}) {
+        const auto is_power = [owned](int nodes) { return ((nodes + owned) & (nodes + owned - 1)) == 0; };
+        NodeCounts counts{1, 4096, is_power, {}};
+        counts.look = [first](int nodes, bool) { return NodesOutcome{true, nodes >= first, 1000.0 / nodes}; };
+        const FewestNodes fewest = find_fewest_nodes(guess, counts);
+        CAPTURE(owned, guess, first);
+        CHECK(fewest.in_time == first);
+        CHECK(next_with_plan(counts, first) == 2 * first + owned);
+      }
+}
+
+TEST_CASE("if the most nodes are late, rounder numbers below them are tried", "[size]") {
+  // 25 nodes of 8 GPUs have factors of five, and few splits divide a batch of 2,048 among them.
+  const std::map<int, double> times{{25, 27}, {24, 14}, {16, 20}, {8, 39}};
+  NodeCounts counts{1, 25, [&times](int nodes) { return times.contains(nodes); }, {}};
+  counts.look = [&times](int nodes, bool) { return NodesOutcome{true, times.at(nodes) <= 20, times.at(nodes)}; };
+  for (const int guess : {8, 16, 25}) {
+    CAPTURE(guess);
+    CHECK(find_fewest_nodes(guess, counts).in_time == 16);
+    CHECK(find_fewest_nodes(guess, counts).late == 8);
+  }
+}
+
 TEST_CASE("the search for the fewest nodes ends when more nodes do not help", "[size]") {
   int most_nodes = 0;
   NodeCounts counts{1, 4096, [](int) { return true; }, {}};
@@ -77,6 +104,13 @@ TEST_CASE("the search for the fewest nodes ends when more nodes do not help", "[
   const FewestNodes fewest = find_fewest_nodes(4, counts);
   CHECK(fewest.in_time == 0);
   CHECK(most_nodes == 8);
+}
+
+TEST_CASE("the first word of the names of chips is refused with the nodes that have such chips", "[size]") {
+  std::vector<std::string> left_out;
+  CHECK_THROWS_WITH(sized_nodes(Catalog(), {"h100"}, {}, false, left_out),
+                    Catch::Matchers::Contains("--nodes-of: unknown node \"h100\"; nodes with such chips: ") &&
+                        Catch::Matchers::Contains(", dgx-h100, "));
 }
 
 }  // namespace scenarios_test_fewest_nodes

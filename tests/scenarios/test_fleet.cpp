@@ -301,7 +301,7 @@ TEST_CASE("the fewest nodes are found, and a deadline that none meets is named",
   CHECK_FALSE(few.is_enough());
   REQUIRE(few.enough);
   CHECK(few.enough->nodes == found.nodes);
-  CHECK_THAT(few.verdict, Catch::Contains("1 node (8 GPUs, 0 spares) are not enough") &&
+  CHECK_THAT(few.verdict, Catch::Contains("1 node (8 GPUs, 0 spares) is not enough") &&
                               Catch::Contains(fmt::format("{} nodes with 0 spares would be enough", found.nodes)));
   CHECK(answer_fleet(read("horizon: 9 d", four, 1), {.nodes = few.enough->nodes, .spares = few.enough->spares})
             .is_enough());
@@ -339,6 +339,7 @@ TEST_CASE("the JSON, the table and the picture of a fleet have every explained k
       "{gpu_hour: {a100-sxm4-80gb: 2}, reserved: [{months: 1, gpu_hour: {a100-sxm4-80gb: 1}}], purchase: "
       "{node: {dgx-a100: 100000}, kwh: 0.1}}",
       "prices.yml"));
+  file.site.racks = 8;
   const FleetAnswer a = answer_fleet(file, {.choose = true, .most_nodes = 4});
   const nlohmann::ordered_json json = fleet_json(a);
   test::check_explained_keys(json, "fleet", "ownership.");

@@ -206,13 +206,13 @@ TEST_CASE("prices by quantity replace those of a base, storage is by nodes, and 
   };
   CHECK(twice("node: {dgx-h100: {1: 8, 10: 6}}").purchase.nodes.front().second == Purchase::Steps{{1, 8}, {10, 6}});
   CHECK(twice("cables: {5 m: 4}").purchase.cables_by_length.size() == 1);
-  CHECK(twice("node: {dgx-h100: 5}").purchase.nodes.front().second == Purchase::Steps{{1, 5}});
+  CHECK(twice("node: {dgx-h100: 5k}").purchase.nodes.front().second == Purchase::Steps{{1, 5000}});
   CHECK_THROWS_WITH(on_base("switch: {10: 30000}"), Contains("over.yml:2:") && Contains("from 1 on"));
   const Purchase storage = on_base("storage: {1: 5, 16: 50}").purchase;
   CHECK(storage.price_of_storage(1) == 5);
   CHECK(storage.price_of_storage(15) == 5);
   CHECK(storage.price_of_storage(16) == 50);
-  CHECK(on_base("storage: 7").purchase.price_of_storage(300) == 7);
+  CHECK(on_base("storage: {1: 7k, 200: 1.2M}").purchase.price_of_storage(300) == 1.2e6);
   CHECK(on_base("storage: 7, owned: {storage: 1}").purchase.price_of_storage(300) == 0);
   const auto electricity = [](const std::string& site, const std::string& kwh) {
     const Scenario s = read_scenario(
@@ -286,7 +286,7 @@ TEST_CASE("racks are filled by power, units and number of nodes, whichever takes
       CHECK(row.racks == (row.nodes + nodes - 1) / nodes);
     }
     CHECK(answer.site_limits.size() == (std::string(site).find("racks: 3") == std::string::npos ? 0 : 1));
-    for (const SizeSiteLimit& room : answer.site_limits) CHECK(room.nodes == 3 * nodes);
+    for (const SiteLimit& room : answer.site_limits) CHECK(room.nodes == 3 * nodes);
   }
   CHECK(answer_at("{rack_units: 5}").why_none.find("a node has 6 units, and a rack has 5") != std::string::npos);
 }

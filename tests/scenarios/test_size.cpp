@@ -385,13 +385,13 @@ TEST_CASE("a purchase within the budget is taken by its price", "[size]") {
 
 TEST_CASE("a limit of the site that does not bind changes nothing, and one that binds is named", "[size]") {
   SizeOptions options = small_options(0.02);
-  const auto json_of = [&options](const std::string& site, std::vector<SizeSiteLimit>* limits) {
+  const auto json_of = [&options](const std::string& site, std::vector<SiteLimit>* limits) {
     SizeAnswer answer = size_clusters(small_training(site), "small", options);
     *limits = std::exchange(answer.site_limits, {});
     for (auto* row : {&answer.cheapest, &answer.fastest}) REQUIRE(*row);
     return size_fields().json(answer).dump();
   };
-  std::vector<SizeSiteLimit> no_limits, roomy_limits;
+  std::vector<SiteLimit> no_limits, roomy_limits;
   const std::string json_without_limits = json_of("site: {pue: 1.5}\n", &no_limits);
   CHECK(no_limits.empty());
   CHECK(json_of("site: {pue: 1.5, power: 100 MW, ports: 100000}\n", &roomy_limits) == json_without_limits);

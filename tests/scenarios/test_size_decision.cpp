@@ -338,4 +338,13 @@ TEST_CASE("a question of a purchase says which rent would do", "[size]") {
                                                    rent->node, rent->terms, money_words(rent->money, "USD"))));
 }
 
+TEST_CASE("the answer says that more nodes than the most of a search are not tried", "[size]") {
+  const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1}\n");
+  const auto reason_with = [&prices](int nodes) {
+    return judged_answer(prices, 10, false, {evaluated_row(prices, "dgx-a100", nodes, 20)}).why_none;
+  };
+  CHECK_THAT(reason_with(4096), Catch::Matchers::Contains("takes 20.0 days; more than 4,096 nodes are not tried"));
+  CHECK_THAT(reason_with(2048), !Catch::Matchers::Contains("not tried"));
+}
+
 }  // namespace scenarios_test_size_decision

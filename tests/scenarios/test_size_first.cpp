@@ -102,6 +102,21 @@ TEST_CASE("the first answer of size bounds all node types and simulates one plan
   }
 }
 
+TEST_CASE("a question about one type of nodes has a first answer, too", "[size]") {
+  SizeOptions options = tiny_options({"dgx-a100"});
+  std::string text;
+  options.first_answer = [&](const std::vector<SizeBound>& all, std::size_t types, const SizeRow* row) {
+    REQUIRE(row);
+    text = first_size_answer(all, types, row, options);
+  };
+  size_clusters(tiny_training(), "tiny", options);
+  CHECK(text.starts_with("answer after bounds of 1 node type: "));
+  // A stated number of devices stays that of all rows, also if no plan is possible there.
+  options = tiny_options({"dgx-a100"});
+  options.gpus = 8 * 7;
+  for (const SizeRow& row : size_clusters(tiny_training(), "tiny", options).rows) CHECK(row.nodes == 7);
+}
+
 TEST_CASE("bounds and their order change no row of size: each node type has the rows of its own question", "[size]") {
   const std::vector<std::string> nodes{"dgx-a100", "dgx-h100"};
   const SizeAnswer together = size_clusters(tiny_training(), "tiny", tiny_options(nodes));
@@ -144,6 +159,8 @@ TEST_CASE("size of the whole catalog searches the most promising node types, and
   for (const SizeRow& row : answer.rows) searched.insert(row.node);
   CHECK(bounds.size() == 3);  // the first answer comes before the other types are bounded
   CHECK(searched.size() + answer.not_searched.size() > 20);
+  CHECK(std::ranges::count(answer.left_out, "vr-nvl144 (another name of vr-nvl72)") == 1);
+  CHECK(std::ranges::count(answer.not_searched, "vr-nvl144", &SizeBound::node) == 0);
   const auto rank = [](const SizeBound& b) { return std::pair(b.days <= 0 ? 2 : b.in_time ? 0 : 1, b.cost); };
   for (std::size_t i = 0; i < answer.not_searched.size(); ++i) {
     CHECK_FALSE(searched.contains(answer.not_searched[i].node));

@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <map>
 
+#include "models/fitted/measured_family.hpp"
+#include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_gaps.hpp"
 #include "tests/scenarios/sized_rows.hpp"
@@ -15,7 +19,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-SizeAnswer bought_answer(double days, double tokens) {
+SizeAnswer bought_answer(double days, double tokens, const std::string& nodes = "{dgx-a100: 100, dgx-h100: 280}") {
   SizeOptions options;
   options.days = days;
   options.purchase = true;
@@ -25,8 +29,8 @@ SizeAnswer bought_answer(double days, double tokens) {
       parse_document(fmt::format("cluster: {{node: dgx-a100}}\nmodel: gpt2\nsoftware: megatron-core\n"
                                  "plan: {{strategy: megatron, global_batch_size: 512, micro_batch_size: 1, seq_length: "
                                  "1024, training: {{tokens: {:.0f}}}, pipeline: {{schedule: 1f1b}}}}\n"
-                                 "prices: {{purchase: {{node: {{dgx-a100: 100, dgx-h100: 280}}}}}}\n",
-                                 tokens),
+                                 "prices: {{purchase: {{node: {}}}}}\n",
+                                 tokens, nodes),
                      "gaps.yaml"),
       "gaps", options);
 }
@@ -102,6 +106,53 @@ TEST_CASE("a threshold beyond which a size may decide that was not simulated say
       answer.thresholds, [](const SizeThreshold& t) { return t.quantity == "deadline" && t.threshold > t.value; });
   REQUIRE(later != answer.thresholds.end());
   CHECK(nodes_in_words(*later) == "fewer than 4 x dgx-a100");
+}
+
+TEST_CASE("thresholds of one job beside owned nodes are right, too: sizes of such jobs are filled in", "[size]") {
+  constexpr double tokens = 2e11;
+  const std::string owned =
+      "{dgx-a100: 900, dgx-h100: 280}, owned: {dgx-a100: 8}, cable: 1, switch: 5, switch_ports: 64";
+  const double days = bought_answer(1000, tokens).cheapest->end_days / 9.3;
+  const SizeAnswer answer = bought_answer(days, tokens, owned);
+  REQUIRE(answer.cheapest);
+  CAPTURE(decided(answer));
+  REQUIRE(answer.cheapest->beside == "dgx-a100");
+  int checked = 0;
+  for (const SizeThreshold& t : answer.thresholds) {
+    if (t.quantity != "deadline" && t.quantity != "tokens") continue;
+    CAPTURE(t.quantity, t.threshold, t.number, t.nodes, t.node, t.beside);
+    const double beyond = t.threshold * (t.threshold < t.value ? 1 - 1e-5 : 1 + 1e-3);
+    const SizeAnswer there =
+        t.quantity == "deadline" ? bought_answer(beyond, tokens, owned) : bought_answer(days, beyond, owned);
+    if (t.number.empty()) CHECK(decided(there) == (t.node.empty() ? "none" : nodes_in_words(t)));
+    ++checked;
+  }
+  CHECK(checked >= 2);
+}
+
+TEST_CASE("with little work, no size takes longer than a smaller one whose plan it can have", "[size]") {
+  Node document = read_scenario_document(shipped_file("scenarios/size-llama3-70b.yaml").string());
+  set_field(document, "model", Node::scalar_node("llama-3-8b", {}));
+  set_field(document, "plan.training.tokens", Node::scalar_node("2e12", {}));
+  SizeOptions options;
+  options.days = 20;
+  options.node_types = {"dgx-h100"};
+  options.work = 5e4;
+  std::map<int, const SizeRow*> rows;
+  const SizeAnswer answer = size_clusters(document, "low", options);
+  for (const SizeRow& row : answer.rows)
+    if (row.good()) rows[row.nodes] = &row;
+  // The search of 16 nodes alone finds no plan that is in time.
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->nodes == 16);
+  REQUIRE((rows.contains(8) && rows.contains(32)));
+  for (const auto& [nodes, row] : rows)
+    for (const int factor : {2, 4}) {
+      const auto larger = rows.find(factor * nodes);
+      if (larger == rows.end()) continue;
+      CAPTURE(nodes, row->plan, larger->first, larger->second->plan);
+      CHECK(larger->second->time <= row->time);
+    }
 }
 
 }  // namespace scenarios_test_size_gaps

@@ -23,7 +23,7 @@ TEST_CASE("fleet prints verdict, node-hours and trainings, and writes the same a
   const TopoAnswer text =
       folder.trainyard("fleet fleet.yaml --json a.json --csv a.csv --svg a.svg --prices prices-example");
   CAPTURE(text.err, text.out);
-  REQUIRE(text.exit == 0);
+  REQUIRE(text.exit == 1);  // a training is late
   const json answer = json::parse(folder.text("a.json"));
   CHECK(text.out.find("4 trainings on 2 × dgx-a100") == 0);
   CHECK(text.out.find("verdict    2 nodes (16 GPUs, 0 spares) are not enough: 1 of 4 trainings late") !=
@@ -57,6 +57,44 @@ TEST_CASE("fleet prints verdict, node-hours and trainings, and writes the same a
   CHECK(folder.trainyard("fleet fleet.yaml --most-nodes 1").exit == 2);
   CHECK(folder.trainyard("fleet small.yaml").exit == 2);
   CHECK(folder.trainyard("run fleet.yaml").err.find("trainyard fleet FILE") != std::string::npos);
+}
+
+TEST_CASE("a fleet has no more nodes than its site has room for, and its exit code says whether a training is late",
+          "[fleet][cli]") {
+  const TopoFolder folder;
+  folder.write("small.yaml",
+               "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 4, "
+               "global_batch_size: 64, training: {steps: 1000000}}\n");
+  folder.write("fleet.yaml",
+               "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nfleet: {horizon: 9 d}\n"
+               "trainings:\n- {name: a, nodes: 1, count: 3, deadline: 30 h, scenario: small.yaml}\n");
+  const auto asked = [&](const std::string& words) {
+    return folder.trainyard("fleet fleet.yaml --json a.json " + words);
+  };
+  const TopoAnswer roomy = asked("--nodes choose --set trainings.0.deadline='90 h' --site '{racks: 3}'");
+  CAPTURE(roomy.err, roomy.out);
+  CHECK(roomy.exit == 0);
+  const int enough = json::parse(folder.text("a.json"))["nodes"];
+  CHECK(json::parse(folder.text("a.json"))["site_nodes"] == 3);
+  CHECK(roomy.out.find("\nsite       room for 3 x dgx-a100 (site.racks") != std::string::npos);
+  // As many nodes as there is room for are tried, and no more.
+  const TopoAnswer tight = asked("--nodes choose --set trainings.0.deadline='1 s' --site '{racks: 2}'");
+  CAPTURE(tight.err, tight.out, enough);
+  CHECK(tight.exit == 1);
+  for (const json& tried : json::parse(folder.text("a.json"))["tries"]) CHECK(tried["nodes"] <= 2);
+  CHECK(asked("--set trainings.0.deadline='6 h' --site '{racks: 2}'").exit == 1);
+  CHECK(json::parse(folder.text("a.json"))["verdict"].get<std::string>().find(
+            "No number up to 2 is enough either. The site has room for 2 nodes (site.racks).") != std::string::npos);
+  // A power alone is a site, too; a node of 6.5 kW takes 10.27 kW of an average one.
+  CHECK(asked("--site 25kW").exit == 0);
+  CHECK(json::parse(folder.text("a.json"))["site_nodes"] == 2);
+  folder.check_refused("fleet fleet.yaml --site 25km", "--site: unknown site \"25km\"; known: average, hyperscale");
+  folder.check_refused("fleet fleet.yaml --nodes 4 --site '{racks: 3}'",
+                       "--nodes 4: the site has room for 3 (site.racks)");
+  folder.check_refused("fleet fleet.yaml --site '{racks: 1}'",
+                       "fleet.yaml:1:10: cluster.nodes 2: the site has room for 1 (site.racks)");
+  folder.check_refused("fleet fleet.yaml --nodes choose --spares 1 --site '{racks: 1}'",
+                       "the trainings need at least 2 nodes, but the site has room for 1 (site.racks)");
 }
 
 TEST_CASE("a fleet says which of its trainings may run out of memory", "[fleet][cli]") {

@@ -239,6 +239,10 @@ TEST_CASE("the program of a package finds the shipped scenarios by name", "[inst
     INFO(words);
     CHECK(shell(folder, std::string("cd empty && ../root/usr/bin/trainyard ") + words) == 0);
   }
+  // Where pybind11 is installed, packing builds the Python module.
+  if (!fs::exists(build + "/python")) return;
+  const std::string import = "import trainyard; assert trainyard.run(\"gpt2-one-a100\")[\"step_time_s\"] > 0";
+  CHECK(shell(folder, "cd empty && PYTHONPATH=../root/usr/lib/python3/dist-packages python3 -c '" + import + "'") == 0);
 }
 
 TEST_CASE("an installed program finds its shipped files, and has a man page and completion", "[install][.deep]") {

@@ -136,11 +136,18 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
   figures.add_money("cost of a million samples", [](const Money& m) { return m.of_tokens ? 0 : m.per_million; });
   figures.add_money("cost of a million answers", [](const Money& m) { return m.per_million_answers; });
   figures.add_money("cost of all steps, rents on demand", [](const Money& m) { return m.training; });
-  figures.add("least rent of all steps", [](const Result& r) {
+  const bool has_offers =
+      std::ranges::any_of(comparison.results, [](const Result& r) { return r.money && !r.money->rents.empty(); });
+  figures.add("least rent of all steps", [has_offers](const Result& r) {
     const RentCost* least = r.money ? least_rent(r.money->rents, HUGE_VAL) : nullptr;
-    return least ? fmt::format("{} {}, {}, in {}", amount(least->training), r.money->currency, least->terms,
-                               long_time(Seconds{least->time}))
-                 : std::string("-");
+    if (least)
+      return fmt::format("{} {}, {}, in {}", amount(least->training), r.money->currency, least->terms,
+                         long_time(Seconds{least->time}));
+    // With rents on demand only, there is no list of them.
+    const bool is_plain = has_offers && r.money && r.money->rents.empty() && r.money->training > 0;
+    return is_plain
+               ? fmt::format("{} {}, in {}", amount(r.money->training), r.money->currency, long_time(r.whole_time()))
+               : std::string("-");
   });
   const auto owned = [&figures](const std::string& name, const std::function<double(const Ownership&)>& sum) {
     figures.add_money(name, [&sum](const Money& m) { return m.ownership ? sum(*m.ownership) : 0; });

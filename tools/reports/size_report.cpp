@@ -44,13 +44,14 @@ std::string in_words(const SizeRow& r) {
 
 /// Says which limit ended the searches.
 std::string search_limit(const SizeAnswer& a) {
+  constexpr const char* others = "a plain one and those of other sizes";
   if (a.search_seconds > 0)
-    return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
-                       a.search_seconds);
+    return fmt::format("each plan is the best of a search of {:.4g} s, {}; another run may find another one",
+                       a.search_seconds, others);
   const bool proved = std::ranges::all_of(a.rows, [](const SizeRow& r) { return !r.good() || r.proved; });
   return proved ? ""
-                : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
-                              a.work * 1e-6);
+                : fmt::format("a plan that is not proved is the best of a search of {:.3g} M operations (--work), {}",
+                              a.work * 1e-6, others);
 }
 
 /// A node type that was bounded only: "48 x dgx-a100 (at least 55.1 days and 120,000 USD)".
@@ -260,10 +261,13 @@ std::string first_size_answer(const std::vector<SizeBound>& bounds, std::size_t 
   const bool one_model =
       std::ranges::all_of(bounds, [&bounds](const SizeBound& b) { return b.model == bounds.front().model; });
   const auto on_model = [one_model](const std::string& model) { return one_model ? "" : model + " on "; };
-  std::string text =
-      fmt::format("{} after bounds of {} node types: ", bounds.size() < types ? "first answer" : "answer",
-                  bounds.size() < types ? fmt::format("{} of {}", bounds.size(), types) : fmt::format("{}", types));
-  if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
+  const std::string types_words = counted_noun(static_cast<std::int64_t>(types), "node type");
+  std::string text = bounds.size() < types
+                         ? fmt::format("first answer after bounds of {} of {}: ", bounds.size(), types_words)
+                         : fmt::format("answer after bounds of {}: ", types_words);
+  if (!row)
+    return text +
+           fmt::format("no plain plan fits{}; the search goes on", types > 1 ? " on the most promising ones" : "");
   std::string cost;
   if (row->terms == "purchase")
     cost = fmt::format(", {} {}", size_money(row->cost), options.by_total ? "to own" : "to buy");
@@ -333,13 +337,7 @@ std::string size_screen(const SizeAnswer& a) {
                         a.why_none.empty() ? fmt::format("{}has a plan", simulated_sizes) : "has room at the site");
   line("nearest", a.nearest);
   std::vector<std::string> rooms;
-  for (const SizeSiteLimit& limit : a.site_limits)
-    rooms.push_back(fmt::format(
-        "room for {} x {} (site.{}{}{})", limit.nodes, limit.node, limit.limit,
-        limit.node_power > 0 ? fmt::format("; {:.3g} kW a node", limit.node_power / 1e3) : "",
-        limit.nodes_of_rack > 0
-            ? fmt::format("; {} a rack by site.{}", counted_noun(limit.nodes_of_rack, "node"), limit.rack_limit)
-            : ""));
+  for (const SiteLimit& limit : a.site_limits) rooms.push_back(room_in_words(limit));
   if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
   if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
     text += rent_lines(row->rents, a.currency, a.days * 86400);

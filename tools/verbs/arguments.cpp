@@ -277,6 +277,14 @@ bool has_content(const std::string& text) {
   return false;
 }
 
+/// Returns true if a text is a power, such as "2 MW".
+bool is_power(const std::string& text) try {
+  parse_power(text);
+  return true;
+} catch (const UserError&) {
+  return false;
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> prices_override(const std::string& file) {
@@ -308,6 +316,15 @@ void set_prices(Node& document, const std::string& file) {
   if (file.empty()) return;
   const auto [field, value] = prices_override(file);
   set_field(document, field, value);
+}
+
+void set_site(Node& document, const std::string& site) {
+  if (std::error_code ignored; std::filesystem::is_regular_file(site, ignored))
+    set_field(document, "site", "\"" + site + "\"");
+  else if (is_power(site))
+    set_field(document, "site", "{power: " + site + "}");
+  else if (!site.empty())
+    set_field(document, "site", parse_override(site, "--site"));
 }
 
 void write_json(const std::string& file, const nlohmann::json& answer) {

@@ -81,6 +81,9 @@ std::pair<std::string, std::string> prices_override(const std::string& file);
 
 /// Sets the document's field `prices` to that file. An empty name sets nothing.
 void set_prices(Node& document, const std::string& file);
+/// Sets the `site` of a document: the name of one, a file, a power such as "2 MW", or a map such as "{racks: 40}". Empty: it
+/// stays.
+void set_site(Node& document, const std::string& site);
 
 /// Writes the answer to the file that --json names; "-" is stdout, and an empty name writes nothing.
 void write_json(const std::string& file, const nlohmann::json&);

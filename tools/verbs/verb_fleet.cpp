@@ -130,12 +130,13 @@ std::string fleet_lines(const FleetAnswer& a) {
   if (!a.tries.empty()) {
     const auto [least, largest] = std::ranges::minmax(a.tries, {}, &FleetTrial::nodes);
     const int spares = std::ranges::max(a.tries, {}, &FleetTrial::spares).spares;
-    text += fmt::format("{}{} of {} nodes, with up to {}\n", report_label("tried"),
+    text += fmt::format("{}{} of {}, with up to {}\n", report_label("tried"),
                         counted_noun(static_cast<std::int64_t>(a.tries.size()), "cluster"),
-                        least.nodes == largest.nodes ? fmt::format("{}", least.nodes)
-                                                     : fmt::format("{} to {}", least.nodes, largest.nodes),
+                        least.nodes == largest.nodes ? counted_noun(least.nodes, "node")
+                                                     : fmt::format("{} to {} nodes", least.nodes, largest.nodes),
                         counted_noun(spares, "spare"));
   }
+  if (a.room) text += broken_lines(report_label("site") + room_in_words(*a.room) + "\n");
   if (!a.left_out.empty()) text += broken_lines(report_label("left out") + a.left_out);
   return text;
 }
@@ -169,7 +170,7 @@ int fleet_verb(const std::vector<std::string>& words) {
       "list "
       "`trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
       "fleet scenarios/fleet-year.yml --nodes choose");
-  std::string file, nodes, prices, json, csv, svg, html;
+  std::string file, nodes, prices, site, json, csv, svg, html;
   std::vector<std::string> sets;
   FleetQuestion question;
   constexpr int most = 1 << 20, not_given = -1;
@@ -186,6 +187,11 @@ int fleet_verb(const std::vector<std::string>& words) {
   arguments.option("--most-nodes", question.most_nodes, "N",
                    "with --nodes choose: try up to N nodes (default: as many as all trainings need at once)", 1, most);
   arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
+  arguments.option(
+      "--site", site, "SITE",
+      "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, a power "
+      "such as 2MW, or a map such as {power: 2 MW, pue: 1.2}. The cluster has no more nodes than the site has room "
+      "for");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--csv", csv, "write the trainings of the shown run as CSV; - is stdout");
   arguments.output("--svg", svg, "draw the trainings of the shown run over time, and the nodes in use; - is stdout");
@@ -199,6 +205,7 @@ int fleet_verb(const std::vector<std::string>& words) {
   if (spares != not_given) question.spares = spares;
   Node document = read_document(scenario_file(file));
   set_prices(document, prices);
+  set_site(document, site);
   const FleetFile fleet = read_fleet(document, std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const FleetAnswer answer = answer_fleet(fleet, question);
   const std::string screen = fleet_screen(answer);
@@ -207,7 +214,7 @@ int fleet_verb(const std::vector<std::string>& words) {
   write_json(json, fleet_json(answer));
   if (!csv.empty()) write_atomically(csv, fleet_csv(answer));
   if (!svg.empty()) write_atomically(svg, fleet_picture(answer));
-  return question.choose && !answer.is_enough() ? kFailsLimit : kGood;
+  return answer.is_enough() ? kGood : kFailsLimit;
 }
 
 const RegisterVerb registered_fleet{

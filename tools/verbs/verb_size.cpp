@@ -120,8 +120,8 @@ struct SizeFlags {
                      "electricity, cooling, staff and space");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
     arguments.option("--site", site, "SITE",
-                     "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, or a "
-                     "map such as {power: 2 MW, pue: 1.2, ports: 512}");
+                     "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, a "
+                     "power such as 2MW, or a map such as {power: 2 MW, pue: 1.2, ports: 512}");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
                      "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
     arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them", 1);
@@ -288,10 +288,7 @@ struct SizeFlags {
     if (!model.empty()) set_field(document, "model", parse_override(model, "--model"));
     if (!tokens.empty())
       set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
-    if (std::error_code ignored; std::filesystem::is_regular_file(site, ignored))
-      set_field(document, "site", "\"" + site + "\"");
-    else if (!site.empty())
-      set_field(document, "site", site);
+    set_site(document, site);
     return document;
   }
 };

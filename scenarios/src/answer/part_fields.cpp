@@ -117,7 +117,9 @@ JsonFields<RentCost> rent_cost_fields() {
              "cost of the whole training, with unused hours of a reserved term and electricity")
       .value("training_s", "s", &C::time, "time of the training with failures, interruptions and checkpoints")
       .value("goodput", "share", &C::goodput, "useful share of the time")
-      .value("paid_hours", "h", &C::paid_hours, "hours of the cluster that are used, or reserved if these are more");
+      .value("paid_hours", "h", &C::paid_hours, "hours of the cluster that are used, or reserved if these are more")
+      .when_since(
+          "training", [](const C& c) { return c.error.empty(); }, "if it is possible");
 }
 
 JsonFields<Money> money_fields() {

@@ -130,15 +130,20 @@ ClusterSpec read_common_cluster(Fields& root, const char* users) {
   return cluster;
 }
 
+/// Reads the site of a cluster; an average one if the document has none.
+Site read_common_site(const Node& document) {
+  const Node* site = document.find("site");
+  const bool has_site = site && site->kind != Node::Kind::null;
+  return read_site(Catalog().resolve("site", has_site ? *site : Node::scalar_node("average", document.place)));
+}
+
 /// Reads the prices of all trainings on a cluster.
 Prices read_common_prices(const Node& document, Fields& root) {
   const Node* prices = root.child_unless_null("prices");
   if (!prices) return {};
   const Node entry = Catalog().resolve("price", *prices);
-  const Node* site = document.find("site");
-  const bool has_site = site && site->kind != Node::Kind::null;
   check_price_names(entry, Catalog(), names_in_section(&document));
-  return read_prices(entry, has_site ? read_site(Catalog().resolve("site", *site)).kwh : std::nullopt);
+  return read_prices(entry, read_common_site(document).kwh);
 }
 
 }  // namespace
@@ -333,6 +338,7 @@ FleetFile read_fleet(Node document, const std::string& name, const Overrides& ov
   fleet.name = root.text({"name"}, name);
   fleet.cluster = read_common_cluster(root, "a fleet");
   for (const std::string& key : kTrainingList.defaults) root.child(key);
+  fleet.site = read_common_site(document);
   fleet.prices = read_common_prices(document, root);
   const Node* rules = root.child_unless_null("fleet");
   const Node no_rules = Node::empty_map(document.place);

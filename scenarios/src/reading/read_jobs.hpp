@@ -58,6 +58,7 @@ struct FleetTraining {
 struct FleetFile {
   std::string name;
   ClusterSpec cluster;
+  Site site;  ///< where the cluster stands: its limits, and the PUE
   Prices prices;
   Seconds horizon;
   int spares = 0;  ///< nodes among those of the cluster that only replace failed ones

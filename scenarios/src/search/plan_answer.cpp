@@ -130,14 +130,7 @@ class AnswerMaker {
     const PlanSearch& found = answer_.search;
     return std::ranges::any_of(found.simulated, is_point) || std::ranges::any_of(found.tight, is_point);
   }
-  bool is_in_space(const PlanPoint& point) const {
-    for (const PlanPoint& group : space_.groups()) {
-      if (static_cast<const PlanGroup&>(group) != static_cast<const PlanGroup&>(point)) continue;
-      const std::vector<PlanPoint> points = space_.points(group);
-      if (std::ranges::find(points, point) != points.end()) return true;
-    }
-    return false;
-  }
+  bool is_in_space(const PlanPoint& point) const { return space_.legal_plan(point) == point; }
 
   /// Returns the simple plan with the lowest floor, so that a limited search has a result early. Empty: none fits.
   std::vector<PlanPoint> plain_plans() {

@@ -301,6 +301,20 @@ std::vector<PlanPoint> PlanSpace::points(const PlanPoint& group) const {
   return all;
 }
 
+std::optional<PlanPoint> PlanSpace::legal_plan(PlanPoint point) const {
+  const std::int64_t most = point.micro_batch;
+  std::optional<PlanPoint> best;
+  for (const PlanPoint& group : groups()) {
+    point.micro_batch = group.micro_batch;
+    if (group.micro_batch > most || (best && group.micro_batch <= best->micro_batch) ||
+        static_cast<const PlanGroup&>(group) != static_cast<const PlanGroup&>(point))
+      continue;
+    const std::vector<PlanPoint> all = points(group);
+    if (std::ranges::find(all, point) != all.end()) best = point;
+  }
+  return best;
+}
+
 std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanPoint& best) const {
   std::vector<std::pair<std::string, PlanPoint>> all;
   const auto add = [&](const std::string& change, const PlanPoint& p) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,9 @@ class PlanSpace {
   std::vector<PlanPoint> groups() const;
   /// Returns all plans of a group.
   std::vector<PlanPoint> points(const PlanPoint& group) const;
+  /// Returns the plan of the space with the choices of a point, which may come from another number of GPUs. Its
+  /// micro-batch is the largest legal one up to that of the point. No value: there is none.
+  std::optional<PlanPoint> legal_plan(PlanPoint) const;
   /// Returns the plans that differ from a plan in one choice, by the smallest step, with a description of the change.
   /// Other choices change only if they must.
   std::vector<std::pair<std::string, PlanPoint>> neighbours(const PlanPoint&) const;

@@ -276,9 +276,9 @@ struct SizeAnswer {
   /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
   /// Empty: there are no prices.
   std::vector<SizeChoice> choices;
-  std::optional<SizeVerdict> verdict;      ///< No value: no cluster was evaluated to its end
-  std::vector<SizeFewest> fewest;          ///< one per node type that needs more than one unit
-  std::vector<SizeSiteLimit> site_limits;  ///< one per node type; empty: the site has no limits
+  std::optional<SizeVerdict> verdict;  ///< No value: no cluster was evaluated to its end
+  std::vector<SizeFewest> fewest;      ///< one per node type that needs more than one unit
+  std::vector<SiteLimit> site_limits;  ///< one per node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
   std::vector<std::string> left_out;  ///< node types that were not considered, and why
   std::vector<SizeBound> not_searched;  ///< node types that were bounded only, the most promising first

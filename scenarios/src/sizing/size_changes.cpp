@@ -10,6 +10,7 @@
 #include <set>
 
 #include "scenarios/src/sizing/size_choices.hpp"
+#include "scenarios/src/sizing/size_plans.hpp"
 
 namespace trainyard {
 namespace {
@@ -152,8 +153,8 @@ class ChangeFinder {
     for (const SizeGap& gap : answer_.gaps)
       for (std::size_t i = 0; i < ways_.size(); ++i) {
         const SizeRow& row = *ways_[i].row;
-        const bool is_of_gap = row.model == gap.model && row.node == gap.node && row.nodes == gap.from &&
-                               row.beside.empty() && row.parameters == ways_[decided_].row->parameters;
+        const bool is_of_gap =
+            has_same_types(row, gap) && row.nodes == gap.from && row.parameters == ways_[decided_].row->parameters;
         if (!is_of_gap) continue;
         const WayFigures figures = quantity.figures(i, value);
         const double share = static_cast<double>(gap.nodes) / gap.from;
@@ -272,7 +273,7 @@ class ChangeFinder {
   /// Returns the most power that the site provides for the nodes of a row, W. Infinite: that of a type is not known.
   double site_power(const SizeRow& row) const {
     const auto of_nodes = [this](const std::string& node, int nodes) {
-      for (const SizeSiteLimit& limit : answer_.site_limits)
+      for (const SiteLimit& limit : answer_.site_limits)
         if (limit.node == node) return nodes * limit.node_power * limit.pue;
       return HUGE_VAL;
     };

@@ -118,8 +118,8 @@ JsonFields<SizeRow> size_row_fields() {
       .when(&R::network, "with --network, if a network is counted and it has one");
 }
 
-JsonFields<SizeSiteLimit> site_limit_fields() {
-  using L = SizeSiteLimit;
+JsonFields<SiteLimit> site_limit_fields() {
+  using L = SiteLimit;
   return JsonFields<L>()
       .value("node", "", &L::node, "name of the node type")
       .value("nodes", "", &L::nodes, "most nodes that the site has room for")

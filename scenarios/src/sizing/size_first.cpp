@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "scenarios/src/search/plan_memory.hpp"
+#include "scenarios/src/sizing/size_plans.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
@@ -81,7 +82,7 @@ void PlainPlans::rank(bool recomputes) {
 
 double PlainPlans::floor() { return groups_.empty() ? kNoPlainPlan : groups_.front().first; }
 
-std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
+std::optional<SimulatedPlan> PlainPlans::simulate(double headroom, double useful) {
   const double usable = runner_.capacity() * (1 - headroom);
   for (std::size_t next = 0; next < groups_.size();) {
     std::vector<PlanPoint> points;
@@ -94,6 +95,7 @@ std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
     for (std::size_t i = 0; i < points.size(); ++i)
       if (judged[i].fits(usable) && (!best || judged[i].floor < judged[*best].floor)) best = i;
     if (!best) continue;
+    if (judged[*best].floor >= useful) return std::nullopt;
     const PlanOutcome outcome = runner_.outcomes({points[*best]}).front();
     end_if_interrupted();
     if (outcome.leaves(headroom)) return SimulatedPlan{points[*best], judged[*best].floor, outcome};
@@ -121,7 +123,10 @@ SizeBound bound_of(SizeQuestion& question, const SizeCase& size_case, int room) 
       const double floor = PlainPlans(plans, sized_space(plans, question.document())).floor();
       wanted = nodes + 1.0;
       bound.nodes = nodes;
-      if (floor == kNoPlainPlan) continue;
+      if (floor == kNoPlainPlan) {
+        if (options.gpus > 0) break;  // other numbers are not asked about
+        continue;
+      }
       bound.days = steps_to_days(floor, question.steps_of(plans.base));
       bound.cost = least_cost(question, size_case, nodes, bound.days);
       const double left = question.days_left(size_case, nodes);
@@ -151,13 +156,7 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
       row.headroom = options.headroom.value_or(default_headroom(read.base));
       if (const std::optional<SimulatedPlan> plan = plans.simulate(row.headroom)) {
         row.batch = read.base.global_batch_size;
-        row.plan = plans.space().words(plan->point);
-        row.peak = plan->outcome.peak;
-        row.memory_interval = plan->outcome.memory_interval;
-        row.risk = plan->outcome.risk;
-        Node document = read.base.document;
-        *document.find("plan") = plans.space().section(plan->point);
-        question.take_training(std::move(document), row.batch, row);
+        take_plan(question, read, plans.space(), *plan, row.batch, row);
         const double left = question.days_left(size_case, nodes);
         if (!best || row.time < best->time) best = row;
         if (row.days() <= left) break;

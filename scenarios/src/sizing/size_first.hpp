@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -19,8 +20,8 @@ class PlainPlans {
   /// Returns a lower bound of the step times of all plain plans, s. Infinite: none fits. Throws Interruption.
   double floor();
   /// Simulates a plain plan that leaves this share of the memory free, one of those with the lowest bounds. No value:
-  /// none was found. Throws Interruption.
-  std::optional<SimulatedPlan> simulate(double headroom);
+  /// none was found whose bound is below `useful`, s. Throws Interruption.
+  std::optional<SimulatedPlan> simulate(double headroom, double useful = std::numeric_limits<double>::infinity());
 
   const PlanQuestion& question() const { return question_; }
   const PlanSpace& space() const { return space_; }
@@ -44,7 +45,7 @@ std::optional<SizeRow> first_row(SizeQuestion&, const SizeCase&, const SizeBound
 /// A case that has room at the site, with its bound.
 struct PromisingCase {
   const SizeCase* size_case = nullptr;
-  std::optional<SizeSiteLimit> limit;
+  std::optional<SiteLimit> limit;
   SizeBound bound = {};
   int room() const { return limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes; }
 };

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <set>
 #include <string>
-#include <tuple>
 
 #include "scenarios/src/sizing/size_growth.hpp"
+#include "scenarios/src/sizing/size_plans.hpp"
 
 namespace trainyard {
 namespace {
@@ -38,27 +38,55 @@ class NextSizes {
   const std::vector<SizeCase>& cases_;
   const IslandSearches& searches_;
   const int unit_;
-  std::set<std::tuple<std::string, std::string, int>> searched_;  // sizes that were searched here
+  std::set<std::string> searched_;  // names of the sizes that were searched here
 
   SizeRow* find_row(const ClusterName& name) const {
     const auto found = std::ranges::find_if(
-        answer_.rows, [&name](const SizeRow& row) { return row.has_nodes_of(name) && row.beside.empty(); });
+        answer_.rows, [&name](const SizeRow& row) { return row.nodes == name.nodes && has_same_types(row, name); });
     return found == answer_.rows.end() ? nullptr : &*found;
+  }
+  static std::string words_of(const ClusterName& name) {
+    return name.model + " on " + nodes_in_words(name.nodes, name.node, name.beside_nodes, name.beside);
+  }
+
+  /// Lists the cases, and those beside owned nodes that have rows.
+  std::vector<SizeCase> all_cases() const {
+    std::vector<SizeCase> all = cases_;
+    for (const SizeRow& row : answer_.rows) {
+      if (row.beside.empty()) continue;
+      const auto is_case = [&](const SizeCase& size_case) { return has_same_types(name_of(size_case), row); };
+      const auto plain = std::ranges::find_if(cases_, [&](const SizeCase& size_case) {
+        return size_case.node.name == row.node && question_.model_of(size_case) == row.model;
+      });
+      if (plain == cases_.end() || std::ranges::any_of(all, is_case)) continue;
+      const Catalog& catalog = question_.catalog();
+      all.push_back(*plain);
+      all.back().beside =
+          OwnedNodes{read_node(catalog.resolve("node", Node::scalar_node(row.beside)), catalog), row.beside_nodes};
+    }
+    return all;
+  }
+
+  ClusterName name_of(const SizeCase& size_case) const {
+    ClusterName name{question_.model_of(size_case), size_case.node.name};
+    if (size_case.beside) name.beside = size_case.beside->node.name;
+    if (size_case.beside) name.beside_nodes = size_case.beside->nodes;
+    return name;
   }
 
   int room_for(const SizeCase& size_case) const {
-    for (const SizeSiteLimit& limit : answer_.site_limits)
+    for (const SiteLimit& limit : answer_.site_limits)
       if (limit.node == size_case.node.name) return std::min(limit.nodes, kMostSizedNodes);
     return kMostSizedNodes;
   }
 
   void find_gaps() {
     answer_.gaps.clear();
-    for (const SizeCase& size_case : cases_) {
+    for (const SizeCase& size_case : all_cases()) {
       int fewest = 0;
-      const ClusterName name{question_.model_of(size_case), size_case.node.name};
+      const ClusterName name = name_of(size_case);
       for (const SizeRow& row : answer_.rows) {
-        const bool counts = row.model == name.model && row.node == name.node && row.beside.empty() && row.good();
+        const bool counts = has_same_types(row, name) && row.good();
         if (counts && meets_deadline(answer_, row) && (fewest == 0 || row.nodes < fewest)) fewest = row.nodes;
       }
       if (fewest == 0) continue;
@@ -69,24 +97,20 @@ class NextSizes {
 
   /// Adds the numbers above the fewest ones and those that follow them without a gap.
   void add_above(const SizeCase& size_case, const ClusterName& name, int fewest) {
-    constexpr int most_tries = 64;
     const int room = room_for(size_case);
     SizeGap gap{name, fewest, room, 0};
-    int tries = 0;
-    for (int nodes = fewest + unit_; nodes <= room && gap.nodes == 0 && tries < most_tries; nodes += unit_) {
+    NodeCounts counts{unit_, room, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, {}};
+    for (int nodes = fewest; (nodes = next_with_plan(counts, nodes)) > 0 && gap.nodes == 0;) {
       ClusterName size = name;
       size.nodes = nodes;
       if (const SizeRow* row = find_row(size))
         gap.from = row->good() ? nodes : gap.from;
-      else if (searches_.has_plan(size_case, nodes))
-        gap.nodes = nodes;
       else
-        ++tries;
+        gap.nodes = nodes;
     }
     if (gap.nodes == 0) return;
     for (const SizeRow& row : answer_.rows)
-      if (row.model == name.model && row.node == name.node && row.beside.empty() && row.nodes > gap.nodes)
-        gap.most = std::min(gap.most, row.nodes - unit_);
+      if (has_same_types(row, name) && row.nodes > gap.nodes) gap.most = std::min(gap.most, row.nodes - unit_);
     if (answer_.purchase && answer_.total_years <= 0) {
       const NodeType& type = size_case.node;
       const Purchase& purchase = question_.prices().purchase;
@@ -100,11 +124,9 @@ class NextSizes {
   void add_below(const ClusterName& name, int fewest) {
     const SizeRow* below = nullptr;
     for (const SizeRow& row : answer_.rows)
-      if (row.model == name.model && row.node == name.node && row.beside.empty() && row.nodes < fewest &&
-          (!below || row.nodes > below->nodes))
-        below = &row;
+      if (has_same_types(row, name) && row.nodes < fewest && (!below || row.nodes > below->nodes)) below = &row;
     if (!below || below->good() || below->refused || below->too_large) return;
-    if (searched_.contains({below->model, below->node, below->nodes})) return;
+    if (searched_.contains(words_of(*below))) return;
     SizeGap gap{name, fewest, 0, 0};
     gap.nodes = below->nodes;
     answer_.gaps.push_back(gap);
@@ -122,8 +144,7 @@ class NextSizes {
       const double distance = std::abs(threshold.threshold / threshold.value - 1);
       if (threshold.number.empty() || distance >= least) continue;
       for (const SizeGap& gap : answer_.gaps)
-        if (gap.model == threshold.model && gap.node == threshold.node && gap.from == threshold.nodes &&
-            gap.words() == threshold.number) {
+        if (has_same_types(gap, threshold) && gap.from == threshold.nodes && gap.words() == threshold.number) {
           nearest = &gap;
           least = distance;
         }
@@ -132,11 +153,11 @@ class NextSizes {
   }
 
   void simulate(const SizeGap& gap) {
-    const auto found = std::ranges::find_if(cases_, [&](const SizeCase& size_case) {
-      return size_case.node.name == gap.node && question_.model_of(size_case) == gap.model;
-    });
+    const std::vector<SizeCase> all = all_cases();
+    const auto found =
+        std::ranges::find_if(all, [&](const SizeCase& size_case) { return has_same_types(name_of(size_case), gap); });
     const ClusterName name = gap;
-    searched_.insert({name.model, name.node, name.nodes});
+    searched_.insert(words_of(name));
     SizeRow row = searches_.row(*found, name.nodes, 0);
     if (SizeRow* same = find_row(name))
       *same = std::move(row);
@@ -166,9 +187,7 @@ const SizeWay* next_way(const SizeAnswer& answer, const std::vector<SizeWay>& wa
 const SizeGap* gap_before_next(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay& decision) {
   const SizeWay* next = next_way(answer, ways, decision);
   for (const SizeGap& gap : answer.gaps) {
-    ClusterName from = gap;
-    from.nodes = gap.from;
-    if (!gap.is_above() || !decision.row->has_nodes_of(from) || !decision.row->beside.empty()) continue;
+    if (!gap.is_above() || !has_same_types(*decision.row, gap) || decision.row->nodes != gap.from) continue;
     const double least_cost = std::max(gap.least_cost, decision.cost);
     if ((!next || least_cost < next->cost) && (answer.budget <= 0 || least_cost <= answer.budget)) return &gap;
   }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "scenarios/src/sizing/size_choices.hpp"
+#include "scenarios/src/sizing/size_growth.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -55,7 +56,9 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
     if (const std::optional<double> on_time = payment->on_time(answer))
       text += fmt::format(", in time with a probability of {}, not of {}", chance_words(*on_time, answer.confidence),
                           exact_percent(answer.confidence));
-  for (const SizeSiteLimit& limit : answer.site_limits)
+  if (payment->row->nodes >= kMostSizedNodes)
+    text += fmt::format("; more than {} nodes are not tried", with_commas(kMostSizedNodes));
+  for (const SiteLimit& limit : answer.site_limits)
     if (limit.node == payment->row->node)
       text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
   return text;
@@ -63,8 +66,8 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
 
 /// If the site has no room for any node, says what the node that needs the least power needs.
 void tell_shortage(SizeAnswer& answer) {
-  const SizeSiteLimit* least = nullptr;
-  for (const SizeSiteLimit& limit : answer.site_limits) {
+  const SiteLimit* least = nullptr;
+  for (const SiteLimit& limit : answer.site_limits) {
     if (limit.shortage.empty()) return;
     if (!least || limit.node_power < least->node_power) least = &limit;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
@@ -18,13 +19,27 @@ namespace {
 
 Node size_scalar(const std::string& text) { return Node::scalar_node(text, Place::named("--nodes-of")); }
 
+/// Throws UserError for the first word of the names of chips, such as "h100", with the nodes that have these chips.
+void refuse_family(const Catalog& catalog, const std::string& name) {
+  std::vector<std::string> all;
+  for (const std::string& node : catalog.names("node"))
+    if (read_node(catalog.resolve("node", size_scalar(node)), catalog).gpu.name.starts_with(name + "-"))
+      all.push_back(node);
+  if (!all.empty())
+    throw UserError(
+        fmt::format("--nodes-of: unknown node \"{}\"; nodes with such chips: {}", name, fmt::join(all, ", ")));
+}
+
 /// Returns the node type of this name, or all node types with the chip of this name.
 std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::string& name) {
   const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
   const auto has = [&name](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  if (has(nodes) || !has(chips)) return {name};
+  if (has(nodes) || !has(chips)) {
+    if (!has(nodes)) refuse_family(catalog, name);
+    return {name};
+  }
   std::vector<std::string> all;
   for (const std::string& node : nodes)
     if (read_node(catalog.resolve("node", size_scalar(node)), catalog).gpu.name == name) all.push_back(node);
@@ -41,6 +56,15 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
   return all;
 }
 
+/// Returns the node type of which an entry of the catalog is another name: it states nothing but its `base`. "": none.
+std::string renamed_node(const Catalog& catalog, const std::string& name) {
+  const Node entry = catalog.entry("node", name, Place::named("--nodes-of"));
+  const Node* base = entry.find("base");
+  const bool has_figures = std::ranges::any_of(
+      entry.fields, [](const auto& field) { return field.first != "base" && field.first != "name"; });
+  return base && base->kind == Node::Kind::scalar && !has_figures ? base->scalar : "";
+}
+
 /// If twice the nodes save less than this share of the time, more nodes do not help. For fewer additional nodes, the
 /// limit is smaller in proportion.
 constexpr double kLeastGain = 0.03;
@@ -54,15 +78,17 @@ class FewestFinder {
   FewestNodes run(int guess) {
     int first = multiple_of_unit(guess);
     while (first > 0 && !counts_.has_plan(first)) first = multiple_of_unit(first / 2);
+    if (first == 0) first = next_with_plan(counts_, multiple_of_unit(guess));
     if (first == 0) {
-      counts_.look(std::max(counts_.unit, multiple_of_unit(guess)), false);  // reports why there is no plan
+      look(std::max(counts_.unit, multiple_of_unit(guess)), false);  // reports why there is no plan
       return {};
     }
-    const NodesOutcome found = counts_.look(first, false);
+    const NodesOutcome found = look(first, false);
     if (found.in_time)
       shrink(first);
     else
       grow(first, found);
+    if (found_.in_time == 0) try_rounder();
     if (found_.in_time > 0) refine();
     return found_;
   }
@@ -70,6 +96,13 @@ class FewestFinder {
  private:
   const NodeCounts& counts_;
   FewestNodes found_;
+  std::map<int, NodesOutcome> outcomes_;  // indexed by the number of nodes
+
+  NodesOutcome look(int nodes, bool late_is_enough) {
+    const auto [found, is_new] = outcomes_.try_emplace(nodes);
+    if (is_new) found->second = counts_.look(nodes, late_is_enough);
+    return found->second;
+  }
 
   int multiple_of_unit(int nodes) const { return nodes / counts_.unit * counts_.unit; }
 
@@ -89,16 +122,17 @@ class FewestFinder {
     while (found_.late == 0) {
       nodes = most_with_plan(found_.in_time / 2, 0);
       if (nodes == 0) return;
-      record(nodes, counts_.look(nodes, true).in_time);
+      record(nodes, look(nodes, true).in_time);
     }
   }
 
   void grow(int nodes, NodesOutcome last) {
     record(nodes, false);
     while (nodes < counts_.most) {
-      const int more_nodes = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
+      int more_nodes = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
+      if (more_nodes == 0) more_nodes = next_with_plan(counts_, nodes);
       if (more_nodes == 0) return;
-      const NodesOutcome next = counts_.look(more_nodes, false);
+      const NodesOutcome next = look(more_nodes, false);
       record(more_nodes, next.in_time);
       if (next.in_time) return;
       const double least_gain = kLeastGain * (more_nodes - nodes) / nodes;
@@ -108,12 +142,25 @@ class FewestFinder {
     }
   }
 
+  /// Tries numbers up to half below the last late one that have more factors of two: 24 below 25, of which few splits divide
+  /// a batch, so that fewer nodes may be faster.
+  void try_rounder() {
+    const int late = found_.late;
+    for (int step = 2 * counts_.unit; step <= late; step *= 2) {
+      const int rounder = late / step * step;
+      if (rounder == late || 2 * rounder <= late || outcomes_.contains(rounder) || !counts_.has_plan(rounder)) continue;
+      if (!look(rounder, false).in_time) continue;
+      found_.late = 0;
+      return shrink(rounder);
+    }
+  }
+
   void refine() {
     int step = 1;
     while (2 * step * kStepsOfRound * counts_.unit <= found_.in_time - found_.late) step *= 2;
     for (; step > 1; step = std::max(1, step / kStepsOfRound)) try_multiples(step * counts_.unit);
     for (int nodes = found_.late + counts_.unit; nodes < found_.in_time; nodes += counts_.unit)
-      if (counts_.has_plan(nodes)) record(nodes, counts_.look(nodes, true).in_time);
+      if (counts_.has_plan(nodes)) record(nodes, look(nodes, true).in_time);
   }
 
   /// Evaluates the multiples of a step inside of the interval.
@@ -127,7 +174,7 @@ class FewestFinder {
         candidates.erase(middle);
         continue;
       }
-      const bool in_time = counts_.look(*middle, true).in_time;
+      const bool in_time = look(*middle, true).in_time;
       record(*middle, in_time);
       if (in_time)
         candidates.erase(middle, candidates.end());
@@ -144,6 +191,10 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
   std::vector<NodeType> all;
   const bool has_names = !names.empty();
   for (const std::string& name : node_names(catalog, names)) {
+    if (const std::string other = has_names ? "" : renamed_node(catalog, name); !other.empty()) {
+      left_out.push_back(fmt::format("{} (another name of {})", name, other));
+      continue;
+    }
     const NodeType node = read_node(catalog.resolve("node", size_scalar(name)), catalog);
     std::string reason;
     if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) reason = "no bf16";
@@ -167,67 +218,6 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
   }
   if (all.empty()) throw UserError("size: no node type is left; --prices has no price of one that trains in bf16");
   return all;
-}
-
-std::optional<RackRoom> rack_room(const Site& site, const NodeType& node, const Catalog& catalog) {
-  if (!site.knows_racks()) return std::nullopt;
-  std::optional<RackRoom> least;
-  const auto limit = [&least](const char* key, double nodes) {
-    if (!least || nodes < least->nodes) least = RackRoom{static_cast<int>(nodes), key};
-  };
-  if (site.rack_power.value > 0)
-    limit("rack_power", std::floor(site.rack_power.value / provided_power(node, catalog).value));
-  if (site.rack_units > 0) {
-    if (node.rack_units == 0)
-      throw UserError(fmt::format("the height of {} is not stated (rack_units of a node)", node.name));
-    limit("rack_units", std::floor(1.0 * site.rack_units / node.rack_units));
-  }
-  if (site.rack_nodes > 0) limit("rack_nodes", site.rack_nodes);
-  return least ? least : RackRoom{1, "racks"};
-}
-
-int racks_of(const Site& site, const NodeType& node, int nodes, const Catalog& catalog) {
-  const std::optional<RackRoom> room = rack_room(site, node, catalog);
-  return room && room->nodes > 0 ? (nodes + room->nodes - 1) / room->nodes : 0;
-}
-
-std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node, const Catalog& catalog) {
-  if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.is_given())
-    throw UserError(fmt::format("the power of {} is not stated", node.gpu.name));
-  const double power = provided_power(node, catalog).value;
-  constexpr double most_nodes = 1e9;
-  std::optional<SizeSiteLimit> least;
-  const auto limit = [&](const std::string& name, double nodes, const std::string& shortage) {
-    if (!least || nodes < least->nodes)
-      least = SizeSiteLimit{node.name,
-                            static_cast<int>(std::min(nodes, most_nodes)),
-                            name,
-                            power,
-                            site.power.value,
-                            site.pue,
-                            0,
-                            "",
-                            nodes < 1 ? shortage : ""};
-  };
-  const auto kilowatts = [](double watts) { return fmt::format("{:.4g} kW", watts / 1e3); };
-  if (site.power.value > 0)
-    limit("power", std::floor(site.power.value / (power * site.pue)),
-          fmt::format("a node needs {}{}, and the site has {}", kilowatts(power * site.pue),
-                      site.pue > 1 ? " with cooling" : "", kilowatts(site.power.value)));
-  const std::optional<RackRoom> room = rack_room(site, node, catalog);
-  if (room && (site.racks > 0 || room->nodes < 1))
-    limit(room->limit, 1.0 * std::max(1, site.racks) * room->nodes,
-          room->limit == "rack_units"
-              ? fmt::format("a node has {} units, and a rack has {}", node.rack_units, site.rack_units)
-              : fmt::format("a node needs {}, and a rack has {}", kilowatts(power), kilowatts(site.rack_power.value)));
-  if (site.ports > 0 && node.hcas > 0)
-    limit("ports", std::floor(1.0 * site.ports / node.hcas),
-          fmt::format("a node has {} adapters, and the site {} ports", node.hcas, site.ports));
-  if (least && room) {
-    least->nodes_of_rack = room->nodes;
-    least->rack_limit = room->limit;
-  }
-  return least;
 }
 
 std::optional<Site> site_beside(Site site, const OwnedNodes& owned, const Catalog& catalog) {
@@ -309,6 +299,16 @@ void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch) {
     if (Node* steps = training.find(key))
       steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(batch) /
                                                       static_cast<double>(new_batch)));
+}
+
+int next_with_plan(const NodeCounts& counts, int nodes) {
+  constexpr int tries_of_step = 64;
+  int step = counts.unit, tries = 0;
+  for (int next = (nodes / step + 1) * step; next <= counts.most; next = (next / step + 1) * step) {
+    if (counts.has_plan(next)) return next;
+    if (++tries % tries_of_step == 0) step *= 2;
+  }
+  return 0;
 }
 
 FewestNodes find_fewest_nodes(int guess, const NodeCounts& counts) { return FewestFinder(counts).run(guess); }

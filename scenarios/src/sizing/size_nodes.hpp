@@ -10,7 +10,7 @@
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "scenarios/src/running/node_power.hpp"
+#include "scenarios/src/running/site_room.hpp"
 
 namespace trainyard {
 
@@ -19,42 +19,12 @@ inline constexpr double kSecondsOfDay = 86400;
 struct PlanQuestion;
 struct PlanSpaceOptions;
 
-/// The most nodes of a type in a rack of a site.
-struct RackRoom {
-  int nodes = 0;      ///< 0: a rack has no room for a node
-  std::string limit;  ///< key of `site` that sets this number: "rack_units"
-};
-/// Returns the room of a rack: by its power, its units and its number of nodes, else one node. No value: the site says
-/// nothing about racks. Throws UserError if the site states units of a rack, but the node has no height.
-std::optional<RackRoom> rack_room(const Site&, const NodeType&, const Catalog&);
-/// Returns the number of racks that so many nodes need. 0: it is not known, or a rack has no room for a node.
-int racks_of(const Site&, const NodeType&, int nodes, const Catalog&);
-
-/// The most nodes of a type that the site has room for.
-struct SizeSiteLimit {
-  std::string node;
-  int nodes = 0;
-  std::string limit;            ///< the key of `site` that sets this limit: "power"
-  double node_power = 0;        ///< most power of a node without cooling, W; 0: not stated
-  double site_power = 0;        ///< power of the site, W; 0: it has no limit
-  double pue = 1;               ///< power of the site over that of its nodes
-  int nodes_of_rack = 0;        ///< most nodes of a rack; 0: the site says nothing about racks
-  std::string rack_limit = {};  ///< key of `site` that sets it: "rack_units"
-  std::string shortage =
-      {};  ///< why there is no room for a single node: "a node needs 10.2 kW, …"; empty: there is room
-};
-
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
 /// them. Empty: all node types of the catalog that compute in bf16, can form a cluster, have 32 GB per GPU, and have a
 /// price if prices are given (of a purchase if `purchase`, else of a rent); TPUs only if prices are given. `left_out`
 /// receives TPUs and types without a price, with the reason. Throws UserError.
 std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>& names, const Prices&, bool purchase,
                                   std::vector<std::string>& left_out);
-
-/// Returns the most nodes of a type that a site has room for, and the limit that allows the fewest. No value: the site
-/// has no limits. Switches are not counted. Throws UserError if the site limits power or units of a rack, but the power
-/// or the height of the nodes is not stated.
-std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&, const Catalog&);
 
 /// Nodes that are owned already.
 struct OwnedNodes {
@@ -98,6 +68,10 @@ struct NodeCounts {
   /// missed.
   std::function<NodesOutcome(int nodes, bool late_is_enough)> look;
 };
+
+/// Returns the next larger number of nodes that has a plan. The first 64 numbers are all tried, the next 64 in steps of two
+/// units, and so on, so that a power of two is found however far it is. 0: none was found.
+int next_with_plan(const NodeCounts&, int nodes);
 
 /// The result of a search for the fewest nodes. `in_time`: the fewest that were found to meet the deadline; 0: none.
 /// `late`: the largest smaller number that was evaluated, which does not meet it; 0: no smaller number has a plan. No

@@ -74,7 +74,7 @@ void SizeQuestion::take_racks(const SizeCase& size_case, SizeRow& row) const try
   row.racks = 0;
 }
 
-SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
+SizeRow SizeQuestion::refused_row(const SizeCase& size_case, int nodes, const SiteLimit& limit) const {
   SizeRow row = empty_row(size_case, nodes);
   row.error = fmt::format("the site has room for {} nodes (site.{}){}", limit.nodes, limit.limit,
                           limit.shortage.empty() ? "" : ": " + limit.shortage);

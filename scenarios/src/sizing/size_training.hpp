@@ -29,7 +29,7 @@ class SizeQuestion {
   /// Returns the row of a case on a number of nodes, without figures.
   SizeRow empty_row(const SizeCase&, int nodes) const;
   /// Returns the row of more nodes than the site has room for.
-  SizeRow refused_row(const SizeCase&, int nodes, const SizeSiteLimit&) const;
+  SizeRow refused_row(const SizeCase&, int nodes, const SiteLimit&) const;
   /// Returns the days from the delivery of these nodes to the deadline, or about a millisecond if there are none.
   double days_left(const SizeCase&, int nodes) const;
   /// Returns the device-hours of the training at kFirstMfu, and takes its tokens for `steps_of`.

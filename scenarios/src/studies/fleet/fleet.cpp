@@ -10,7 +10,6 @@
 #include "models/energy/energy.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/running/bought_network.hpp"
-#include "scenarios/src/running/node_power.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/hashing.hpp"
 #include "sim/observers/progress.hpp"
@@ -65,7 +64,8 @@ StepOutcome simulate_fleet_step(Scenario s) {
 /// A fleet with the steps of its trainings.
 class FleetStudy {
  public:
-  FleetStudy(const FleetFile& file, const FleetQuestion& question) : file_(file), question_(question) {
+  FleetStudy(const FleetFile& file, const FleetQuestion& question)
+      : file_(file), question_(question), room_(site_limit(file.site, file.cluster.node, Catalog())) {
     simulate_steps();
     bool is_random = false;
     for (const FleetTraining& training : file.trainings) {
@@ -81,6 +81,7 @@ class FleetStudy {
 
   FleetAnswer answer() {
     int nodes = question_.nodes.value_or(file_.cluster.nodes), spares = question_.spares.value_or(file_.spares);
+    if (!question_.choose) require_room(nodes);
     if (question_.choose) choose(nodes, spares, 0);
     FleetAnswer a = evaluate(nodes, spares);
     a.is_chosen = question_.choose;
@@ -105,6 +106,7 @@ class FleetStudy {
   static constexpr double kSecondsOfFleetDay = 24 * kHourSeconds;
   const FleetFile& file_;
   const FleetQuestion& question_;
+  const std::optional<SiteLimit> room_;              // no value: the site has no limits
   std::vector<std::vector<FleetStep>> steps_;        // indexed by training
   std::vector<std::vector<QueueArrival>> arrivals_;  // indexed by run
   std::vector<FleetTrial> tries_;
@@ -253,8 +255,21 @@ class FleetStudy {
       if (late_trainings(more, spares) > 0) late.push_back(more);
     return late;
   }
-  /// Returns the largest number of nodes of the search: at least `lowest`.
+  /// Throws UserError if the site has no room for so many nodes.
+  void require_room(int nodes) const {
+    if (!room_ || nodes <= room_->nodes) return;
+    const std::string why = fmt::format("the site has room for {} (site.{}){}", room_->nodes, room_->limit,
+                                        room_->shortage.empty() ? "" : ": " + room_->shortage);
+    if (question_.choose) throw UserError(fmt::format("the trainings need at least {} nodes, but {}", nodes, why));
+    if (question_.nodes) throw UserError(fmt::format("--nodes {}: {}", nodes, why));
+    fail(file_.cluster.place, fmt::format("cluster.nodes {}: {}", nodes, why));
+  }
+  /// Returns the largest number of nodes of the search: at least `lowest`, unless the site has less room.
   int most_nodes(int lowest) const {
+    const int most = most_wanted_nodes(lowest);
+    return room_ ? std::min(most, room_->nodes) : most;
+  }
+  int most_wanted_nodes(int lowest) const {
     if (question_.most_nodes > 0) return question_.most_nodes;
     int all = question_.most_spares;
     for (const QueueArrival& arrival : arrivals_.front())
@@ -283,6 +298,7 @@ class FleetStudy {
     int least = 1;
     for (const std::vector<FleetStep>& steps : steps_) least = std::max(least, steps.front().nodes);
     const int lowest = std::max(first, least + question_.spares.value_or(0)), most = most_nodes(lowest);
+    require_room(lowest);
     if (most < lowest) throw UserError(fmt::format("--most-nodes {}: the trainings need at least {}", most, lowest));
     ProgressLine progress;
     const int stride = std::max(1, (most - lowest) / most_strides);
@@ -317,6 +333,7 @@ class FleetStudy {
     a.backfill = file_.backfill;
     a.grace = file_.grace.value;
     a.horizon = file_.horizon.value;
+    a.room = room_;
     a.runs = runs_;
     for (const std::vector<FleetStep>& steps : steps_) a.steps.insert(a.steps.end(), steps.begin(), steps.end());
     for (const FleetTraining& training : file_.trainings) {

@@ -7,6 +7,7 @@
 
 #include "models/energy/prices.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
+#include "scenarios/src/running/site_room.hpp"
 #include "scenarios/src/studies/fleet/queue.hpp"
 
 namespace trainyard {
@@ -102,9 +103,10 @@ struct FleetAnswer {
   std::optional<FleetTrial> enough_above;
   /// If the nodes are searched: those of the next larger numbers with which some training is late.
   std::vector<int> late_on_more_nodes;
-  std::string hopeless;        ///< a training that is late on any number of nodes; empty: there is none
-  std::string verdict, limit;  ///< limit: training with the least slack, and where its time goes
-  std::string left_out;        ///< numbers of nodes that were left out, and why; empty: none
+  std::optional<SiteLimit> room;  ///< the most nodes that the site has room for. No value: it has no limits
+  std::string hopeless;           ///< a training that is late on any number of nodes; empty: there is none
+  std::string verdict, limit;     ///< limit: training with the least slack, and where its time goes
+  std::string left_out;           ///< numbers of nodes that were left out, and why; empty: none
   bool is_enough() const { return good_runs == runs; }
   /// Returns the row that has the least of its time left when it ends, or is late by most of it. Null: there is none.
   const FleetRow* tightest() const;

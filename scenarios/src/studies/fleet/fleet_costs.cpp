@@ -57,7 +57,7 @@ void add_costs(const FleetFile& file, double watt_seconds, FleetAnswer& a) {
         hour && offer.months > 0)
       add(offer.name(), reserved_hours(offer, hours).cost * *hour * node.gpus * a.nodes + electricity);
   if (prices.purchase.has_price(node.name, node.gpu.name)) {
-    const double pue = file.trainings.front().scenarios.front().site.pue;
+    const double pue = file.site.pue;
     const Watts most = prices.purchase.kw_month > 0 ? provided_power(node, Catalog()) : node.most_power();
     const std::vector<BoughtNodes> bought{{node.name, node.gpu.name, a.nodes, node.gpus, node.hcas, most.value}};
     const double watts = watt_seconds / a.horizon / pue;

@@ -191,6 +191,13 @@ const JsonFields<FleetAnswer>& fleet_fields() {
           .value(
               "late_on_more_nodes", "", &A::late_on_more_nodes,
               "with --nodes choose: those of the next eight larger numbers of nodes with which some training is late")
+          .value(
+              "site_nodes", "", [](const A& a) { return a.room ? a.room->nodes : 0; },
+              "most nodes that the site has room for")
+          .value(
+              "site_limit", "", [](const A& a) { return a.room ? a.room->limit : ""; },
+              "the key of `site` that allows the fewest nodes")
+          .when_since("site_nodes", &A::room, "with limits of the site")
           .value("left_out", "", &A::left_out,
                  "numbers of nodes that were left out of ranges, with the reason for one of them")
           .when(&A::left_out, "if a range has such numbers");
@@ -224,13 +231,14 @@ std::string verdict_of(const FleetAnswer& a) {
   std::string text;
   if (a.is_enough())
     text =
-        fmt::format("{} are enough{}: {} late{}.", cluster, a.is_chosen ? ", the fewest of those tried" : "",
+        fmt::format("{} {} enough{}: {} late{}.", cluster, a.nodes == 1 ? "is" : "are",
+                    a.is_chosen ? ", the fewest of those tried" : "",
                     a.rows.size() == 1 ? "the training is not" : fmt::format("none of {} trainings is", a.rows.size()),
                     a.runs == 1 ? "" : fmt::format(" in {} runs", a.runs));
   else
     text = fmt::format(
-        "{}{} are not enough: {} of {} late{}.", a.is_chosen ? "No number of nodes that was tried is enough. " : "",
-        cluster, late, counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
+        "{}{} {} not enough: {} of {} late{}.", a.is_chosen ? "No number of nodes that was tried is enough. " : "",
+        cluster, a.nodes == 1 ? "is" : "are", late, counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
         a.runs == 1 ? ""
                     : fmt::format(" in run {}, and {} of {} runs have no late one", a.shown_run, a.good_runs, a.runs));
   if (a.good_slow_runs)
@@ -246,6 +254,8 @@ std::string verdict_of(const FleetAnswer& a) {
   else if (!a.is_chosen && !a.tries.empty())
     text +=
         fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTrial::nodes).nodes);
+  if (!a.is_enough() && a.room && a.hopeless.empty())
+    text += fmt::format(" The site has room for {} (site.{}).", counted_noun(a.room->nodes, "node"), a.room->limit);
   if (!a.late_on_more_nodes.empty())
     text += fmt::format(" More nodes are not always better: with {} of them some training is late.",
                         fmt::join(a.late_on_more_nodes, ", "));

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "scenarios/src/search/plan_search.hpp"
+#include "scenarios/src/sizing/size_training.hpp"
+
+namespace trainyard {
+
+/// Returns true if two clusters train the same model on the same types of nodes, beside the same owned ones: they differ in
+/// their number of nodes at most.
+bool has_same_types(const ClusterName&, const ClusterName&);
+
+/// The best plans of the sizes that were searched so far.
+class PlansOfSizes {
+ public:
+  /// Keeps the plan of a size, unless the size has none or the plan is no product of degrees.
+  void keep(const SizeRow&);
+  /// Returns the plans that may suit a size: those of as many nodes, that of the fastest smaller size, and that of the size
+  /// that takes the fewest device-hours.
+  std::vector<PlanPoint> for_size(const ClusterName&) const;
+  /// Returns true if another size of the same nodes has a plan that may be better here: it takes fewer device-hours, or it is
+  /// smaller and takes less time.
+  bool has_better(const SizeRow&) const;
+
+ private:
+  struct Size {
+    ClusterName name;
+    double time = 0;
+    PlanPoint point;
+    double node_time() const { return name.nodes * time; }
+  };
+  std::vector<Size> sizes_;
+};
+
+/// Tries these plans of other sizes, with other data-parallel degrees and numbers of stages. The row takes the fastest if it
+/// leaves the headroom of the row and is faster than its plan. Throws Interruption.
+void take_faster_plan(const SizeQuestion&, const PlanQuestion&, const std::vector<PlanPoint>&, std::int64_t own_batch,
+                      SizeRow&);
+
+/// Sets the plan of a row and computes its training. `own_batch`: the scenario's batch.
+void take_plan(const SizeQuestion&, const PlanQuestion&, const PlanSpace&, const SimulatedPlan&, std::int64_t own_batch,
+               SizeRow&);
+
+}  // namespace trainyard
