@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <unordered_map>
 
 #include "sim/error.hpp"

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/measured_family.hpp"
-#include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"

@@ -13,7 +13,6 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
-#include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/scenario.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "models/reading/document.hpp"
-#include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/scenario.hpp"

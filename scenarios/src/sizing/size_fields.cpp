@@ -1,5 +1,4 @@
 // JSON fields of `trainyard size`.
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 

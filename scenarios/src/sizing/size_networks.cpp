@@ -8,7 +8,6 @@
 #include <set>
 
 #include "models/hardware/node_parts.hpp"
-#include "models/reading/document_text.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"

@@ -7,7 +7,6 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
-#include "models/reading/document_text.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/plan_answer.hpp"

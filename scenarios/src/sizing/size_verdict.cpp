@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <tuple>
 
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/reading/training_length.hpp"

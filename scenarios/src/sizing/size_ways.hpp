@@ -1,7 +1,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "scenarios/src/sizing/size_answer.hpp"

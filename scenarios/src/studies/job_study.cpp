@@ -1,7 +1,5 @@
 #include "scenarios/src/studies/job_study.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -14,7 +14,6 @@
 
 #include "models/hardware/kernel_shapes.hpp"
 #include "models/reading/program_version.hpp"
-#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {

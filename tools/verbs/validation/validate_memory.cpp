@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "scenarios/src/studies/measured/device_memories.hpp"

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "models/energy/energy.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/running/bought_network.hpp"
-#include "scenarios/src/running/node_power.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/hashing.hpp"
 #include "sim/observers/progress.hpp"
