@@ -45,8 +45,8 @@ std::vector<int> context_group(const TrainingPlan& plan, int rank) {
   return plan.mesh.group(rank, plan.mesh.splits_context() ? Axis::ring : Axis::context);
 }
 std::vector<int> maxima_group(const TrainingPlan& plan, int rank) {
-  return plan.agree_on_maxima == AgreeOnMaxima::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
-                                                             : plan.mesh.stage(rank);
+  return plan.amax_reduction == AmaxReduction::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
+                                                            : plan.mesh.stage(rank);
 }
 /// Returns the ranks of the first and the last stage with the same other coordinates; another stage's rank is alone.
 std::vector<int> tied_group(const TrainingPlan& plan, int rank) {
@@ -86,8 +86,8 @@ constexpr std::array<LaneKind, kLanes> kKinds{{
     {"expert tensor", [](Plan p) { return p.mesh.expert_tensor > 1; }, axis_group<Axis::expert_tensor>},
     // Stages of unequal width sum the gradient of a tied weight by messages.
     {"tied weight", [](Plan p) { return p.tied && p.mesh.widths.empty(); }, tied_group},
-    {"maxima", [](Plan p) { return p.agree_on_maxima != AgreeOnMaxima::nobody; }, maxima_group},
-    {"expert return", [](Plan p) { return p.mesh.expert > 1 && !unlike_expert_ranks(p.sharding).empty(); },
+    {"maxima", [](Plan p) { return p.amax_reduction != AmaxReduction::nobody; }, maxima_group},
+    {"expert return", [](Plan p) { return p.mesh.expert > 1 && !unequal_expert_loads(p.sharding).empty(); },
      axis_group<Axis::expert>},
     {"ulysses", [](Plan p) { return p.mesh.splits_context(); }, axis_group<Axis::ulysses>},
 }};
@@ -98,7 +98,7 @@ bool is_of_rows(Lane lane) { return lane == Lane::expert || lane == Lane::expert
 
 /// Returns the rows of each expert rank relative to the fullest one's; empty if ranks are alike.
 std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
-  std::vector<double> loads = unlike_expert_ranks(plan.sharding);
+  std::vector<double> loads = unequal_expert_loads(plan.sharding);
   const double most = loads.empty() ? 1 : *std::max_element(loads.begin(), loads.end());
   for (double& load : loads) load /= most;
   return loads;

@@ -303,7 +303,7 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   options.first_answer = [&line, &options](const std::vector<SizeBound>& bounds, std::size_t types,
                                            const SizeRow* row) {
     const bool is_wanted = wanted_progress() == ProgressLines::always || ::isatty(STDERR_FILENO) != 0;
-    if (is_quiet() || duty().job || !is_wanted) return;
+    if (is_quiet() || thread_job().job || !is_wanted) return;
     line.reset();  // removes the line of progress
     complain(first_size_answer(bounds, types, row, options));
     line.emplace();
@@ -315,7 +315,7 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   };
   options.searched = [&line, &lines, &clear](const SizeAnswer& so_far) {
     winsize window{};
-    if (is_quiet() || duty().job || ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2) return;
+    if (is_quiet() || thread_job().job || ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2) return;
     const std::string table = live_size_table(so_far, window.ws_col - 1);
     if (table.empty()) return;
     line.reset();

@@ -183,7 +183,7 @@ void check_expert_loads(const TransformerConfig& c, const Sharding& s) {
                        "times is possible",
                        most, c.experts.per_token, c.experts.count,
                        static_cast<double>(c.experts.count) / static_cast<double>(c.experts.per_token)));
-  if (const std::vector<double> rows = unlike_expert_ranks(s); !rows.empty() && *std::ranges::min_element(rows) <= 0)
+  if (const std::vector<double> rows = unequal_expert_loads(s); !rows.empty() && *std::ranges::min_element(rows) <= 0)
     refuse(c, "expert_loads",
            "an expert rank without tokens is not modelled; expected a load above 0 for one of its experts");
 }

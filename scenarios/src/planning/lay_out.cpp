@@ -98,7 +98,7 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   plan.overhead_kernel = stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
   plan.collective_launch = stack.collective_launch;
   if (s.fp8 && stack.fp8_scaling == Fp8Scaling::delayed && !s.plan.inference)
-    plan.agree_on_maxima = stack.fp8_maxima_of_stage ? AgreeOnMaxima::ranks_of_stage : AgreeOnMaxima::tensor_ranks;
+    plan.amax_reduction = stack.fp8_maxima_of_stage ? AmaxReduction::ranks_of_stage : AmaxReduction::tensor_ranks;
   if (stack.host.micro_batch.value > 0) plan.micro_batch_kernel = kMicroBatchHost;
   if (stack.host.waits_for_routing && !stack.host.cuda_graphs) plan.kernel_after_routing = kHostWaits;
   if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
@@ -286,7 +286,7 @@ void choose_lanes(Plan& plan, const Scenario& s) {
 
 /// Adds the shares of expert ranks with smaller loads than the fullest one's.
 void add_loads(TrainingPlan& plan, const Scenario& s) {
-  const std::vector<double> rows = unlike_expert_ranks(plan.sharding);
+  const std::vector<double> rows = unequal_expert_loads(plan.sharding);
   if (rows.empty()) return;
   // Each different load once, the fullest first.
   std::vector<double> loads{*std::ranges::max_element(rows)};

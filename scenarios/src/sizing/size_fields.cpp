@@ -237,7 +237,7 @@ JsonFields<SizeIsland> size_island_fields() {
   using I = SizeIsland;
   const auto is_good = [](const I& i) { return i.good(); };
   const auto has_type = [](const I& i) { return !i.node.empty(); };
-  const auto is_pair = [](const I& i) { return i.kind == IslandWay::two_jobs; };
+  const auto is_pair = [](const I& i) { return i.kind == IslandKind::two_jobs; };
   const char *if_possible = "if the training is possible", *with_type = "unless the owned nodes are alone",
              *if_pair = "of two jobs";
   return JsonFields<I>()

@@ -10,7 +10,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 
 namespace trainyard {
 
@@ -121,7 +121,7 @@ double DeliveryPhases::useful_days(const SizeCase& size_case, int nodes) {
   SizeRow phases;
   phases.phases = before(size_case, nodes);
   if (phases.phases.empty()) return days;
-  SizeWay earlier;
+  Payment earlier;
   earlier.row = &phases;
   earlier.grows = true;
   earlier.days = HUGE_VAL;  // the part that all nodes do is not known

@@ -11,7 +11,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {

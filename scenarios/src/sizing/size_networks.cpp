@@ -9,7 +9,7 @@
 
 #include "models/hardware/node_parts.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "sim/process/job.hpp"
 #include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/clos_design.hpp"
@@ -133,7 +133,7 @@ class NetworkComparison {
     const NodeType type = type_of(cluster);
     take_design(design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports}), type,
                 joined);
-    const std::optional<SizeWay> payment = best_way(answer_, joined.row);
+    const std::optional<Payment> payment = best_payment(answer_, joined.row);
     return payment ? std::optional(payment->cost) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;
@@ -312,7 +312,7 @@ class NetworkComparison {
     SizeNetwork& network = joined.network;
     network.step_time = joined.row.step_time;
     network.plan = joined.row.plan;
-    const std::optional<SizeWay> payment = best_way(answer_, joined.row);
+    const std::optional<Payment> payment = best_payment(answer_, joined.row);
     if (!payment) {
       network.days = joined.row.days();
       return;

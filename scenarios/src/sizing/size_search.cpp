@@ -15,8 +15,8 @@
 #include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
@@ -223,7 +223,7 @@ class ClusterSizer {
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
   /// Returns true if so many nodes meet the deadline. Nodes that come after it count as if they were there at once.
   bool are_enough(const SizeRow& row) const {
-    const std::optional<SizeWay> payment = best_way(answer_, row);
+    const std::optional<Payment> payment = best_payment(answer_, row);
     if (!payment) return false;
     const bool comes_too_late = !payment->grows && payment->wait >= answer_.days;
     return payment->needed_days() - (comes_too_late ? payment->wait : 0) <= answer_.days;
@@ -426,7 +426,8 @@ class ClusterSizer {
       SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});
       if (!reference->network.empty() && tight_row.good())
         tight_row = row_on_network(tight_row, reference->network, answer_, question_);
-      if (const std::optional<SizeWay> payment = best_way(answer_, tight_row)) take_way(answer_, *payment, tight_row);
+      if (const std::optional<Payment> payment = best_payment(answer_, tight_row))
+        apply_payment(answer_, *payment, tight_row);
       if (tight_row.good() && (!reference->good() || tight_row.step_time < reference->step_time))
         answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {
