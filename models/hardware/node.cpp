@@ -112,12 +112,11 @@ void read_nccl_ratios(NcclRatios& ratios, Fields& fields) {
                                        "Ratio of the rates that NCCL reaches between nodes to those of the catalog, "
                                        "for example 0.9 (trainyard anchor)."},
                                       least, most, ratios.network_rate);
-  read_sizes(
-      ratios.measured,
-      {"measured",
-       "Sizes of the collectives in a node that trainyard anchor fitted the ratios to, so that intervals of such "
-       "sizes are narrower: a map, for example {least: 8 B, most: 8 GiB}."},
-      fields);
+  read_sizes(ratios.measured,
+             {"measured",
+              "Sizes of the collectives in a node that trainyard anchor fitted the ratios to, so that intervals of "
+              "such sizes are narrower: a map, for example {least: 8 B, most: 8 GiB}."},
+             fields);
   read_sizes(ratios.network_measured,
              {"network_measured", "Such sizes of collectives between nodes, for example {least: 8 B, most: 8 GiB}."},
              fields);
@@ -171,7 +170,7 @@ void erase_typed_figures(Node& node, std::string_view part, std::span<const std:
   const Node* type = typed ? typed->find("type") : nullptr;
   if (!type || type->kind == Node::Kind::null) return;
   std::erase_if(typed->fields, [&figures](const auto& field) {
-    return field.first == "type" || std::find(figures.begin(), figures.end(), field.first) != figures.end();
+    return field.first == "type" || std::ranges::find(figures, field.first) != figures.end();
   });
 }
 

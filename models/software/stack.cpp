@@ -39,11 +39,10 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   parallel.overlap_parameters = fields.boolean(
       {"overlap_parameters", "Whether parameters are gathered during the next forward pass with ZeRO stages 1 and 2."},
       parallel.overlap_parameters);
-  parallel.overlap_slices =
-      fields.boolean({"overlap_slices",
-                      "Whether copies of states on several slices of chips sum their gradients during the backward "
-                      "pass. false: it waits for each sum."},
-                     parallel.overlap_slices);
+  parallel.overlap_slices = fields.boolean({"overlap_slices",
+                                            "Whether copies of states on several slices of chips sum their gradients "
+                                            "during the backward pass. false: it waits for each sum."},
+                                           parallel.overlap_slices);
   parallel.overlap_experts = fields.boolean(
       {"overlap_experts", "Whether a forward and a backward pass alternate, so that exchanges of experts are hidden."},
       parallel.overlap_experts);
@@ -378,15 +377,14 @@ SoftwareStack read_stack(const Node& entry) {
             anchor.texts({"features", "Parts of these steps that no shipped measurement has, for example [offload]."});
         stack.anchor.exchange = anchor.number(
             {"exchange", "Largest share of such a step that waits for messages, for example 0.1."}, 0, 1, 0.0);
-        anchor.read_map(
-            {"path",
-             "Largest share of such a step on its critical path, by part: a map, for example {memory: 0.2, network: "
-             "0.1}."},
-            [&](Fields& path) {
-              for (std::size_t part = 0; part < kPathParts.size(); ++part)
-                stack.anchor.path[part] =
-                    path.number({kPathParts[part], "Share of the step, for example 0.1."}, 0, 1, 0.0);
-            });
+        anchor.read_map({"path",
+                         "Largest share of such a step on its critical path, by part: a map, for example {memory: 0.2, "
+                         "network: 0.1}."},
+                        [&](Fields& path) {
+                          for (std::size_t part = 0; part < kPathParts.size(); ++part)
+                            stack.anchor.path[part] =
+                                path.number({kPathParts[part], "Share of the step, for example 0.1."}, 0, 1, 0.0);
+                        });
         stack.anchor.slow_host = anchor.number(
             {"slow_host", "Largest multiple of such a step that a slow host would need to launch it, for example 0.4."},
             0, 1e9, 0.0);

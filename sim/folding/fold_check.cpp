@@ -17,7 +17,7 @@ using Parts = std::vector<std::tuple<std::uint32_t, std::uint32_t, double>>;
 /// Adds up the weights of the same class and segment: the sum decides how fast a link fills.
 void sum_up(Parts& parts) {
   if (parts.size() < 2) return;
-  std::sort(parts.begin(), parts.end());
+  std::ranges::sort(parts);
   auto last = parts.begin();
   for (auto part = last + 1; part != parts.end(); ++part)
     if (std::get<0>(*last) == std::get<0>(*part) && std::get<1>(*last) == std::get<1>(*part))
@@ -68,7 +68,7 @@ class Check {
       const auto& [segment, weight, count] = graph_.crossing_kinds[c.kind];
       parts.insert(parts.end(), count, {class_of_bundle(c.bundle), segment, weight});
     }
-    std::sort(parts.begin(), parts.end());
+    std::ranges::sort(parts);
     return parts;
   }
 
@@ -116,7 +116,7 @@ class Check {
     std::vector<std::pair<double, std::uint64_t>> all;
     for (const std::uint32_t l : graph_.bundles[bundle])
       all.emplace_back(graph_.link(l).capacity.value, graph_.changes(l));
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     return all;
   }
 

@@ -259,7 +259,7 @@ void FoldGraph::bundle_links() {
     }
     part = number[part];
   }
-  std::fill(number.begin(), number.end(), 0);
+  std::ranges::fill(number, 0);
   for (std::uint32_t l = 0; l < links.size(); ++l) bundles[part_of[l]][number[part_of[l]]++] = l;
   crossings.keep_if([&](Crossing& c) {
     const std::uint32_t link = std::exchange(c.bundle, part_of[c.bundle]);

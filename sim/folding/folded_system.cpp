@@ -110,8 +110,8 @@ void FoldedSystem::add_owners(const Consumption& consumption) {
     if (!flows_[g].known_group) continue;
     const std::span<const LinkUse> links = known_groups_[g].route.links;
     const auto owns_all = [&](Actor member) {
-      return std::all_of(links.begin(), links.end(),
-                         [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
+      return std::ranges::all_of(links,
+                                 [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
     };
     std::copy_if(members_of_groups_[g].begin(), members_of_groups_[g].end(),
                  std::back_inserter(known_groups_[g].owners), owns_all);

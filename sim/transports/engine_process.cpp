@@ -37,10 +37,9 @@ fs::path engine_program() {
   for (const fs::path& file : {own_program, fs::path(our_library.dli_fname ? our_library.dli_fname : "")})
     for (const char* folder : {".", "../libexec/trainyard", "../..", "../../../../libexec/trainyard"})
       if (const fs::path program = file.parent_path() / folder / name; fs::exists(program, ignored)) return program;
-  throw InternalError(
-      fmt::format("the engine of --transport native and packets, {}, is not beside {}: build it, or "
-                  "install all of Trainyard",
-                  name, own_program.string()));
+  throw InternalError(fmt::format(
+      "the engine of --transport native and packets, {}, is not beside {}: build it, or install all of Trainyard", name,
+      own_program.string()));
 }
 
 /// While it lives, this thread and a process take turns on one processor: waking one on another processor takes five

@@ -99,7 +99,7 @@ bool is_of_rows(Lane lane) { return lane == Lane::expert || lane == Lane::expert
 /// Returns the rows of each expert rank relative to the fullest one's; empty if ranks are alike.
 std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
   std::vector<double> loads = unequal_expert_loads(plan.sharding);
-  const double most = loads.empty() ? 1 : *std::max_element(loads.begin(), loads.end());
+  const double most = loads.empty() ? 1 : *std::ranges::max_element(loads);
   for (double& load : loads) load /= most;
   return loads;
 }
@@ -151,8 +151,8 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
     group.settings.place_on_chips(group.members);
     if (settings.fidelity == Fidelity::modelled)
       group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));
-    const auto kind = std::find_if(first_of_kind.begin(), first_of_kind.end(),
-                                   [&](std::size_t first) { return alike(lanes.groups[first], group); });
+    const auto kind =
+        std::ranges::find_if(first_of_kind, [&](std::size_t first) { return alike(lanes.groups[first], group); });
     lanes.kinds.push_back(static_cast<int>(kind - first_of_kind.begin()));
     if (kind == first_of_kind.end()) first_of_kind.push_back(lanes.groups.size());
     lanes.groups.push_back(std::move(group));

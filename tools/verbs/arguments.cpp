@@ -287,10 +287,8 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
   const std::string extension = found.extension().string();
   if ((extension != ".yaml" && extension != ".yml" && extension != ".json") ||
       !std::filesystem::is_regular_file(found, ignored))
-    throw UserError(
-        fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
-                    "scenarios/prices-example.yml",
-                    file));
+    throw UserError(fmt::format(
+        "--prices {}: expected a file of prices (.yaml, .json), such as scenarios/prices-example.yml", file));
   if (!has_content(read_file(found)))
     throw UserError(
         fmt::format("{}:1:1: nothing but blanks and comments; expected the keys of prices, as "

@@ -78,10 +78,9 @@ int compare(const std::vector<std::string>& words) {
       "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)", 1);
   arguments.option("--rank", rank, "N", "with --kineto: the rank to compare (default: the last rank to finish)");
   arguments.flag("--any-gpu", any_gpu, "with --kineto: accept a trace of another GPU than the scenario's");
-  arguments.option(
-      "--prices", prices, "FILE",
-      "compare cost and energy, too, by your prices (scenarios/prices-example.yml shows how); they take the "
-      "place of those of the scenarios");
+  arguments.option("--prices", prices, "FILE",
+                   "compare cost and energy, too, by your prices (scenarios/prices-example.yml shows how); they take "
+                   "the place of those of the scenarios");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", html,
                    "write a page with the verdict, the figures side by side and the differences; - is stdout");

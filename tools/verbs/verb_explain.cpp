@@ -143,8 +143,8 @@ int show_doubt(const Scenario& s, const std::string& file, const std::vector<std
 int explain_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "explain",
-      "Explains why the step takes this long: its critical path by resource, the time saved by making "
-      "each resource faster, and the largest micro-batch and model that fit; or the time of each layer.",
+      "Explains why the step takes this long: its critical path by resource, the time saved by making each resource "
+      "faster, and the largest micro-batch and model that fit; or the time of each layer.",
       "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
       "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
   std::string file, json, svg, prices;
@@ -166,8 +166,8 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.option("--prices", prices, "FILE",
                    "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
   arguments.output("--svg", svg,
-                   "with --limits: draw the curves with the ideal line; with --batch: time and error "
-                   "against the batch; - is stdout");
+                   "with --limits: draw the curves with the ideal line; with --batch: time and error against the "
+                   "batch; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");

@@ -166,8 +166,7 @@ int fleet_verb(const std::vector<std::string>& words) {
       "fleet",
       "Simulates trainings that arrive on one cluster over a year: queue, priorities, preemption, failures, spares and "
       "repairs. Steps and checkpoints are simulated as run does. The file has a `cluster`, rules in `fleet`, and a "
-      "list "
-      "`trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
+      "list `trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
       "fleet scenarios/fleet-year.yml --nodes choose");
   std::string file, nodes, prices, json, csv, svg, html;
   std::vector<std::string> sets;

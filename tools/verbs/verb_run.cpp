@@ -45,10 +45,9 @@ constexpr int kLastRank = std::numeric_limits<int>::min();
 int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   const FoldCheck check = check_folding(scenario, laid_out);
   if (!check.full_pods.empty())
-    print(
-        fmt::format("{}\nThe step is {:+.4f} % off the one in which every rank is simulated; at most {:.4f} % is "
-                    "expected.\n",
-                    check.full_pods, 100 * check.pods_time, 100 * check.most_of_pods));
+    print(fmt::format(
+        "{}\nThe step is {:+.4f} % off the one in which every rank is simulated; at most {:.4f} % is expected.\n",
+        check.full_pods, 100 * check.pods_time, 100 * check.most_of_pods));
   if (!check.unfolded_reason.empty()) {
     print(fmt::format("nothing is folded{}: {}\n", check.full_pods.empty() ? "" : " otherwise", check.unfolded_reason));
     return check.full_pods.empty() || check.good() ? kGood : kFailsLimit;
@@ -56,15 +55,15 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   print(fmt::format("{} in {}: {} operations compared, largest difference {:.1e}\n", counted_noun(check.ranks, "rank"),
                     counted_noun(check.classes, "class", "classes"), check.operations, check.worst));
   if (!check.shared_draws.empty())
-    print(fmt::format(
-        "{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its energy "
-        "{:+.3f} %; at most {:.3g} % is expected of the step.\n",
-        check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
+    print(
+        fmt::format("{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its "
+                    "energy {:+.3f} %; at most {:.3g} % is expected of the step.\n",
+                    check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
   if (check.rounding_decides())
-    print(fmt::format(
-        "{}\nRounding decides here, not the fold: rank by rank, a resource that is faster by 1e-13 changes the step by "
-        "up to {:.1e}.\n",
-        check.difference, check.sensitivity));
+    print(
+        fmt::format("{}\nRounding decides here, not the fold: rank by rank, a resource that is faster by 1e-13 changes "
+                    "the step by up to {:.1e}.\n",
+                    check.difference, check.sensitivity));
   else if (!check.difference.empty())
     print(fmt::format("DIFFERENT: {}\n", check.difference));
   return check.good() ? kGood : kFailsLimit;
@@ -75,11 +74,10 @@ struct RunFlags {
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
-  Arguments arguments{
-      "run",
-      "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust. `trainyard glossary "
-      "WORD` explains a word of the answer, such as MFU or trust.",
-      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
+  Arguments arguments{"run",
+                      "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust. "
+                      "`trainyard glossary WORD` explains a word of the answer, such as MFU or trust.",
+                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
 
   RunFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML)");
@@ -88,23 +86,21 @@ struct RunFlags {
     arguments.output("--html", html, "write the whole answer as a page that opens without a network; - is stdout");
     arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
     arguments.option("--trace-ranks", trace_ranks, "A-B", "trace only these ranks, or one rank, for example 0-7 or 3");
-    arguments.option("--chakra", chakra, "PREFIX",
-                     "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard "
-                     "replay)");
+    arguments.option(
+        "--chakra", chakra, "PREFIX",
+        "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard replay)");
     arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
     arguments.option("--rank", rank, "N",
-                     "report on this rank: its peers, links and timeline; with --picture draw it (default: the "
-                     "last rank to finish)");
+                     "report on this rank: its peers, links and timeline; with --picture draw it (default: the last "
+                     "rank to finish)");
     arguments.option(
         "--transport", transport, "native|flow|packets",
-        "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, "
-        "equal to 1e-9), or as TCP packet by packet by ns-3 (packets: TCP networks only, slow, without "
-        "what-ifs)");
+        "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, equal to "
+        "1e-9), or as TCP packet by packet by ns-3 (packets: TCP networks only, slow, without what-ifs)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.choice(
-        "--fold", fold, {"auto", "off", "check"}, "auto|off|check",
-        "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or do "
-        "both and compare operations, memory and critical path (check)");
+    arguments.choice("--fold", fold, {"auto", "off", "check"}, "auto|off|check",
+                     "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or "
+                     "do both and compare operations, memory and critical path (check)");
     arguments.option("--prices", prices, "FILE",
                      "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
     arguments.repeated_flag("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");

@@ -52,12 +52,10 @@ std::string jobs_table(const SharingAnswer& answer) {
          (has_intervals ? "alone in 80 %: a real step alone lies there with a probability of 80 %; nobody measured "
                           "trainings that slow each\nother, so placement costs, slower and together have no interval\n"
                         : "no interval: steps of an ideal or stated time cannot be measured\n") +
-         (answer.currency.empty()
-              ? ""
-              : fmt::format(
-                    "a million: {} of rent and electricity for a million tokens together; owned: on bought nodes "
-                    "that are always in use\n",
-                    answer.currency));
+         (answer.currency.empty() ? ""
+                                  : fmt::format("a million: {} of rent and electricity for a million tokens together; "
+                                                "owned: on bought nodes that are always in use\n",
+                                                answer.currency));
 }
 
 std::string leaves_table(const SharingAnswer& answer) {
@@ -90,9 +88,9 @@ std::string links_table(const SharingAnswer& answer) {
 int share_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "share",
-      "Simulates several trainings on one cluster at the same time: how much each is slowed by its "
-      "placement and by the others, and on which links. The file has a `cluster` and a list `jobs`; each "
-      "job has `nodes`, `placement`, `start` and the keys of a scenario (trainyard help scenario).",
+      "Simulates several trainings on one cluster at the same time: how much each is slowed by its placement and by "
+      "the others, and on which links. The file has a `cluster` and a list `jobs`; each job has `nodes`, `placement`, "
+      "`start` and the keys of a scenario (trainyard help scenario).",
       "share scenarios/two-jobs.yml --steps 20");
   std::string file, json, prices;
   std::vector<std::string> sets;
@@ -106,10 +104,9 @@ int share_verb(const std::vector<std::string>& words) {
                    100000);
   arguments.option("--seed", seed, "N", "seed of fragmented placements (default: 1)", 0);
   arguments.flag("--no-fold", is_unfolded, "simulate every rank");
-  arguments.option(
-      "--prices", prices, "FILE",
-      "file with your prices (scenarios/prices-example.yml shows how): cost and energy of a million tokens "
-      "of each job while all run");
+  arguments.option("--prices", prices, "FILE",
+                   "file with your prices (scenarios/prices-example.yml shows how): cost and energy of a million "
+                   "tokens of each job while all run");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
   question.seed = static_cast<std::uint64_t>(seed);

@@ -214,7 +214,7 @@ void refuse_other_networks(Fields& f) {
   if (!f.has("model_type")) return;
   const std::string type = f.text("model_type");
   for (const UnmodelledKey& row : not_modelled())
-    if (row.path == std::string_view("model") && std::find(row.words.begin(), row.words.end(), type) != row.words.end())
+    if (row.path == std::string_view("model") && std::ranges::find(row.words, type) != row.words.end())
       fail(f.place_of("model_type"), f.what() + ".model_type: \"" + type + "\" (" + row.what +
                                          ") is not modelled yet; nearest: \"" + row.nearest.front() +
                                          "\" (trainyard help limits)");

@@ -20,10 +20,9 @@
 namespace trainyard {
 namespace {
 
-const Key kSection{
-    "hugging_face",
-    "Which config.json has the layers of a network of operators, and from which of its keys the sizes are read, for "
-    "example {model_type: tiny, sizes: {hidden: d_model}}. Default: none."};
+const Key kSection{"hugging_face",
+                   "Which config.json has the layers of a network of operators, and from which of its keys the sizes "
+                   "are read, for example {model_type: tiny, sizes: {hidden: d_model}}. Default: none."};
 
 /// The field at a dotted path of keys and of numbers of a list's items; null if it is absent or null.
 const Node* value_at(const Node& config, std::string_view path) {

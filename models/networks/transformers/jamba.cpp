@@ -96,9 +96,9 @@ void read_jamba_layers(Fields& f, TransformerConfig& c) {
   c.experts.layer_interval = read_size(f, "expert_layer_period", 2);
   const std::int64_t first = f.integer("expert_layer_offset", 0, 1);
   if (first + 1 != c.experts.layer_interval)
-    f.refuse("expert_layer_offset", fmt::format("{} is not modelled: experts are in the last layer of each period; "
-                                                "expected {}",
-                                                first, c.experts.layer_interval - 1));
+    f.refuse("expert_layer_offset",
+             fmt::format("{} is not modelled: experts are in the last layer of each period; expected {}", first,
+                         c.experts.layer_interval - 1));
   if (c.experts.count == 1)
     c.experts = {};
   else

@@ -29,11 +29,10 @@ void read_experts(Fields& f, TransformerConfig& c) {
   const std::int64_t chosen = read_size(f, "moe_topk", 12), all = c.experts.count + c.experts.idle;
   if (chosen > all) f.refuse("moe_topk", fmt::format("{}, but there are {} experts", chosen, all));
   if (chosen * c.experts.count % all != 0)
-    f.refuse("moe_topk",
-             fmt::format("{} of {} experts, {} of which compute nothing, are {:.4g} that compute for a token on "
-                         "average; a fraction is not modelled",
-                         chosen, all, c.experts.idle,
-                         static_cast<double>(chosen * c.experts.count) / static_cast<double>(all)));
+    f.refuse("moe_topk", fmt::format("{} of {} experts, {} of which compute nothing, are {:.4g} that compute for a "
+                                     "token on average; a fraction is not modelled",
+                                     chosen, all, c.experts.idle,
+                                     static_cast<double>(chosen * c.experts.count) / static_cast<double>(all)));
   c.experts.per_token = chosen * c.experts.count / all;
   c.experts.router_bias = f.boolean("router_bias", false);
   c.experts.correction_bias = true;

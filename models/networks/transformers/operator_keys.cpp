@@ -7,16 +7,13 @@ namespace trainyard {
 
 const Key kOperatorName{
     "name",
-    "Name of the kernels and tensors of this or any other operator, for example q_norm. Default: the "
-    "operator's word."};
-const Key kOperatorRows{
-    "rows",
-    "Rows of a sample on which this or any other operator works, for example sample (1). Context ranks "
-    "divide them, except those of sample. Default: tokens."};
-const Key kOperatorEveryRank{
-    "every_rank",
-    "Whether every context and tensor rank has all rows of this or any other operator, such as a text that "
-    "others attend to. Default: false."};
+    "Name of the kernels and tensors of this or any other operator, for example q_norm. Default: the operator's word."};
+const Key kOperatorRows{"rows",
+                        "Rows of a sample on which this or any other operator works, for example sample (1). Context "
+                        "ranks divide them, except those of sample. Default: tokens."};
+const Key kOperatorEveryRank{"every_rank",
+                             "Whether every context and tensor rank has all rows of this or any other operator, such "
+                             "as a text that others attend to. Default: false."};
 const Key kOperatorWhen{
     "when", "Formula of sizes: if it is 0, this or any other operator is left out, for example 1. Default: 1."};
 
@@ -81,8 +78,8 @@ std::vector<OperatorKeys> all_keys() {
          {"columns", "rows"},
          false}},
        {{"tied",
-         "Name of the embedding whose table is the weight, for example token_embedding. It is counted once. "
-         "Default: a weight of its own."}}},
+         "Name of the embedding whose table is the weight, for example token_embedding. It is counted once. Default: a "
+         "weight of its own."}}},
       norm_keys("layer_norm", "A LayerNorm with weight and bias."),
       norm_keys("rms_norm", "An RMSNorm with a weight."),
       {"plain_norm", "A norm without weights.", "{width: hidden}", {kWidth}},
@@ -102,8 +99,7 @@ std::vector<OperatorKeys> all_keys() {
       {"multiply", "Rows times a second input, which are both kept.", "{width: hidden}", {kWidth}, {}, {}, {kColumns}},
       {"dropout",
        "Zeroes elements at random; keeps a mask of one byte an element. At the end of a residual, stacks may fuse it "
-       "with "
-       "the sum.",
+       "with the sum.",
        "{width: hidden}",
        {kWidth}},
       {"attention",
@@ -113,8 +109,7 @@ std::vector<OperatorKeys> all_keys() {
         {"width", "Elements of a head, for example hidden / heads."}},
        {{"key_value_heads", "Number of heads of keys and values, for example 8. Default: heads."},
         {"value",
-         "Elements of a head of values, for example 128, if they are not as wide as queries and keys. Default: "
-         "width."},
+         "Elements of a head of values, for example 128, if they are not as wide as queries and keys. Default: width."},
         {"keys", "Rows of another sequence that queries attend to, for example 512. Default: their own."},
         {"attended", "Mean number of keys that a query sees in windows, for example 64. Default: all."},
         {"window", "Positions that a token attends to, itself included, for example 4096. Default: all."}},
@@ -180,8 +175,8 @@ std::vector<OperatorKeys> all_keys() {
        "{width: (heads + 8) * hidden / heads, key: 8 * hidden / heads, split: columns}",
        {{"width", "Elements of queries and keys in a row, for example 2 * hidden."}},
        {{"key",
-         "Elements of the keys among them, for example hidden: without a fused kernel there is one for keys. "
-         "Default: one kernel rotates all."}},
+         "Elements of the keys among them, for example hidden: without a fused kernel there is one for keys. Default: "
+         "one kernel rotates all."}},
        {},
        {kColumns}},
       {"residual",
@@ -227,8 +222,7 @@ std::vector<OperatorKeys> all_keys() {
        {kColumns}},
       {"cross_entropy",
        "The loss over classes. After a product with split: columns, tensor ranks have parts of the classes, and "
-       "exchange "
-       "maxima and sums.",
+       "exchange maxima and sums.",
        "{classes: 32000}",
        {{"classes", "Number of classes of a row, for example 32000."}}},
       {"mean_squared_error",
@@ -257,8 +251,7 @@ const OperatorKeys& operator_keys(const std::string& word, const Place& place) {
 std::string operator_example(const OperatorKeys& keys) {
   return fmt::format(
       "{{model_type: operators, tokens: 1024, sizes: {{hidden: 1024, heads: 16, inner: 4096}}, layers: [{{layer: "
-      "example, "
-      "operators: [{}: {}]}}]}}",
+      "example, operators: [{}: {}]}}]}}",
       keys.word, keys.example);
 }
 

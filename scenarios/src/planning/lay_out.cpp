@@ -161,7 +161,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : stage.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-    std::sort(layers.begin(), layers.end());  // in the order of the network: pointers into one array
+    std::ranges::sort(layers);  // in the order of the network: pointers into one array
     HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> shares;
@@ -236,9 +236,9 @@ const Collective* half_of_all_reduce(Operation half, const CollectiveChoice& cho
   const std::string& name = choice.algorithm->name;
   const std::vector<std::string> names = collectives(half).names();
   if (std::ranges::find(names, name) == names.end())
-    fail(choice.place, fmt::format("plan.data_parallel.all_reduce: {} has no {}, which zero_stage {} exchanges; "
-                                   "expected {}",
-                                   name, name_of(half), static_cast<int>(zero), fmt::join(names, ", ")));
+    fail(choice.place,
+         fmt::format("plan.data_parallel.all_reduce: {} has no {}, which zero_stage {} exchanges; expected {}", name,
+                     name_of(half), static_cast<int>(zero), fmt::join(names, ", ")));
   return &collectives(half).find(name, choice.place);
 }
 

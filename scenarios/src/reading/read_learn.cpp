@@ -26,10 +26,11 @@ UpdateRule::Kind update_kind_of(const std::string& optimizer, const Place& place
   }
   // Muon has decoupled weight decay (Liu et al. 2025), and adamw8bit is AdamW with other numbers for its states.
   const bool decouples = optimizer == "muon" || optimizer == "adamw8bit";
-  fail(place,
-       fmt::format("plan.optimizer: learn does not compute the numbers of {}, only its time and memory; nearest: "
-                   "\"{}\" (of {})",
-                   optimizer, decouples ? "adamw" : "adam", fmt::join(names, ", ")));
+  fail(
+      place,
+      fmt::format(
+          "plan.optimizer: learn does not compute the numbers of {}, only its time and memory; nearest: \"{}\" (of {})",
+          optimizer, decouples ? "adamw" : "adam", fmt::join(names, ", ")));
 }
 
 bool is_adaptive(UpdateRule::Kind kind) {

@@ -132,8 +132,8 @@ constexpr const char* kRoundsExample =
     "cluster: {node: dgx-a100, nodes: 2, fabric: nonblocking}\nmodel: mixtral-8x7b\n"
     "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, tensor_parallel: 8}\n"
     "post_training: {algorithm: dapo, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
-    "dynamic_sampling: {useful: 0.5, prompts: 16, most_rounds: 20}, overlong_filtering: true, "
-    "weights_storage: nfs-10g, generation: {tensor_parallel: 2, data_parallel: 2, expert_parallel: 4}}\n";
+    "dynamic_sampling: {useful: 0.5, prompts: 16, most_rounds: 20}, overlong_filtering: true, weights_storage: "
+    "nfs-10g, generation: {tensor_parallel: 2, data_parallel: 2, expert_parallel: 4}}\n";
 
 /// Engines without a loop, with keys that no shipped scenario has.
 constexpr const char* kGenerationExample =
@@ -151,8 +151,7 @@ constexpr const char* kGroupExample =
 constexpr const char* kTiedExample =
     "{model_type: operators, tokens: 8, sizes: {hidden: 8, entries: 9}, layers: [{layer: embedding, operators: "
     "[embedding: {name: token_embedding, entries: entries, width: hidden}]}, {layers: [{layer: M, operators: [move: "
-    "{in: "
-    "1, out: 1}]}]}, {layer: head, operators: [linear: {in: hidden, out: entries, tied: token_embedding}]}]}";
+    "{in: 1, out: 1}]}]}, {layer: head, operators: [linear: {in: hidden, out: entries, tied: token_embedding}]}]}";
 
 /// Keys of a stack that no stack of the catalog has.
 constexpr const char* kStackExample = "{name: example, bucket: 25 MiB, anchor: {spread: 0.05, devices: 8}}";
@@ -332,7 +331,7 @@ std::vector<ScenarioField> known_scenario_fields() {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
     if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
       files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   const AskedFields asked_fields;
   for (const std::string& example : example_scenarios()) read_scenario_text(example, "example.yaml");
   read_shared_cluster(parse_document(kJobsExample, "example.yaml"), "example");

@@ -53,14 +53,14 @@ LinearChain cheapest_shardings(std::span<const LinearShardingCosts> layers) {
   // At the end, every rank must have the whole activation.
   if (!layers.empty()) best[static_cast<std::size_t>(LinearSharding::columns)] = kInfiniteCost;
   LinearChain chain;
-  auto last_sharding = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
+  auto last_sharding = static_cast<std::size_t>(std::ranges::min_element(best) - best.begin());
   chain.cost = best[last_sharding];
   if (chain.cost == kInfiniteCost) return chain;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
     chain.shardings.push_back(static_cast<LinearSharding>(last_sharding));
     last_sharding = static_cast<std::size_t>(sharding_before[layer][last_sharding]);
   }
-  std::reverse(chain.shardings.begin(), chain.shardings.end());
+  std::ranges::reverse(chain.shardings);
   return chain;
 }
 

@@ -107,8 +107,7 @@ PlanChoiceGroup group_of(std::vector<MeasuredPlan> plans) {
   const auto is_better = [](const MeasuredPlan& a, const MeasuredPlan& b) {
     return std::tuple(!a.fits, a.predicted) < std::tuple(!b.fits, b.predicted);
   };
-  group.chosen = static_cast<std::size_t>(std::min_element(group.plans.begin(), group.plans.end(), is_better) -
-                                          group.plans.begin());
+  group.chosen = static_cast<std::size_t>(std::ranges::min_element(group.plans, is_better) - group.plans.begin());
   return group;
 }
 
@@ -236,10 +235,9 @@ const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
           .value("mean_regret", "share", &A::mean_regret, "mean regret of the groups")
           .value("worst_regret", "share", &A::worst_regret, "largest regret of the groups")
           .value("near_best", "", &A::near_best, "number of groups with a regret of at most 3 %")
-          .value(
-              "scatter", "share", &A::scatter,
-              "disagreement of the measurements themselves: between repetitions, and at micro-batch sizes slower than "
-              "both a smaller and a larger one")
+          .value("scatter", "share", &A::scatter,
+                 "disagreement of the measurements themselves: between repetitions, and at micro-batch sizes slower "
+                 "than both a smaller and a larger one")
           .value("reaches_goals", "", &A::reaches_goals,
                  "the rank correlation is at least 0.9, and every regret at most 3 %")
           .value("pass", "", &A::within_limits, "the errors are within the limits of the family's file")

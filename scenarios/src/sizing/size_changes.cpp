@@ -111,7 +111,7 @@ class ChangeFinder {
       return !(share >= kLeastShare) || share > kMostShare || is_whole ||
              (!quantity.is_limit && std::abs(share - 1) < kTie);
     });
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     for (auto value = std::upper_bound(values.begin(), values.end(), quantity.value); value != values.begin();)
       if (add_change(quantity, *--value, -kBeyond)) break;
     for (auto value = std::lower_bound(values.begin(), values.end(), quantity.value); value != values.end(); ++value)

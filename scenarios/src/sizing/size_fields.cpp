@@ -244,8 +244,7 @@ JsonFields<SizeIsland> size_island_fields() {
       .value(
           "way", "", [](auto& i) { return std::string(name_of(i.kind)); },
           "owned alone, more of them (owned and bought nodes of one type), bought alone (owned nodes are left to other "
-          "work), one job on both, or two jobs: one on each "
-          "type, with a model of its own and a part of the samples")
+          "work), one job on both, or two jobs: one on each type, with a model of its own and a part of the samples")
       .value("node", "", &I::node, "type of the nodes beside the owned ones")
       .value("nodes", "", &I::nodes, "number of these nodes")
       .when_since("node", has_type, with_type)

@@ -53,8 +53,7 @@ std::string growth_reason(const SizeGrowth& growth) {
                                  phase.begin_days, phase.nodes == 1 ? "does" : "do", phase.share * 100));
   return fmt::format(
       "The nodes are delivered in batches. The training begins on the first ones{}, and ends after {}: {}. If it "
-      "waited "
-      "for all nodes, it would end after {}.",
+      "waited for all nodes, it would end after {}.",
       growth.phases.size() > 1 ? ", grows" : "", days_words(growth.end_days), fmt::join(phases, ", "),
       days_words(growth.full_days));
 }

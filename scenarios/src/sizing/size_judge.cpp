@@ -84,7 +84,7 @@ void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
     if (const std::optional<Payment> payment = best_payment(answer, row)) apply_payment(answer, *payment, row);
   }
   for (SizeRow& row : rows)
-    row.pareto = row.good() && std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
+    row.pareto = row.good() && std::ranges::none_of(rows, [&](const SizeRow& other) {
                    return other.good() && other.model == row.model && other.end_days <= row.end_days &&
                           other.cost <= row.cost && (other.end_days < row.end_days || other.cost < row.cost);
                  });

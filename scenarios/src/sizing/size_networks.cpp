@@ -100,8 +100,8 @@ class NetworkComparison {
     const auto counts = [&](const SizeRow& row) { return best && row.model == best->model && is_joined(row); };
     for (const SizeRow& row : own_rows_)
       if (counts(row) && meets_deadline(answer_, row)) all.push_back(row);
-    std::stable_sort(all.begin(), all.end(),
-                     [&](const SizeRow& a, const SizeRow& b) { return size_cost(answer_, a) < size_cost(answer_, b); });
+    std::ranges::stable_sort(
+        all, [&](const SizeRow& a, const SizeRow& b) { return size_cost(answer_, a) < size_cost(answer_, b); });
     if (!networks_.unpriced.empty() && all.size() > kClustersOfNetworks) all.resize(kClustersOfNetworks);
     if (all.empty() && best && counts(*best)) all.push_back(*best);
     return all;

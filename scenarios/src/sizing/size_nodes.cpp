@@ -21,7 +21,7 @@ Node size_scalar(const std::string& text) { return Node::scalar_node(text, Place
 std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::string& name) {
   const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
   const auto has = [&name](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
   if (has(nodes) || !has(chips)) return {name};
   std::vector<std::string> all;
@@ -36,7 +36,7 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
   std::vector<std::string> all;
   for (const std::string& name : requested)
     for (const std::string& node : node_types_by_name(catalog, name))
-      if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
+      if (std::ranges::find(all, node) == all.end()) all.push_back(node);
   return all;
 }
 

@@ -72,7 +72,7 @@ class ClusterSizer {
     if (first_.row()) keep_first_row(answer_, *first_.row());
     if (answer_.unfinished.empty() && options_.shard.is_whole()) next_sizes(cases);
     const auto place_of = [&](const auto& x) {
-      return std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
+      return std::ranges::find_if(cases, [&](const SizeCase& size_case) {
         return size_case.node.name == x.node && question_.model_of(size_case) == x.model;
       });
     };
@@ -154,8 +154,9 @@ class ClusterSizer {
       answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
       return std::nullopt;
     }
-    if (found.limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
-                                    [&](const SizeSiteLimit& other) { return other.node == found.limit->node; }))
+    if (found.limit && std::ranges::none_of(answer_.site_limits, [&](const SizeSiteLimit& other) {
+          return other.node == found.limit->node;
+        }))
       answer_.site_limits.push_back(*found.limit);
     return found;
   }
@@ -175,7 +176,7 @@ class ClusterSizer {
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
-      const auto known_row = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
+      const auto known_row = std::ranges::find_if(answer_.rows, [&](const SizeRow& r) {
         return r.model == question_.model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
       if (known_row != answer_.rows.end())
@@ -417,7 +418,7 @@ class ClusterSizer {
       if (!answer_.cheapest && !answer_.nearest && row.too_large && (!reference || row.gpus > reference->gpus))
         reference = &row;
     if (!reference || reference->headroom <= 0 || !reference->beside.empty()) return;
-    const auto found = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
+    const auto found = std::ranges::find_if(cases, [&](const SizeCase& size_case) {
       return size_case.node.name == reference->node && question_.model_of(size_case) == reference->model;
     });
     if (found == cases.end()) return;  // owned nodes of a type that the question does not name

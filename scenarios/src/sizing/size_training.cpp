@@ -26,8 +26,7 @@ SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const 
   if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) take_prices(*prices);
   if (options_.budget > 0 && !prices_.is_given())
     throw UserError(
-        "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
-        "shows how)");
+        "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml shows how)");
   if (options_.purchase && !prices_.purchase.has_prices())
     throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
 }

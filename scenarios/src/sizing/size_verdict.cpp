@@ -182,8 +182,8 @@ class VerdictWriter {
   }
 
   std::string model_words() const {
-    const bool several = std::any_of(answer_.rows.begin(), answer_.rows.end(),
-                                     [this](const SizeRow& row) { return row.model != answer_.rows.front().model; });
+    const bool several = std::ranges::any_of(
+        answer_.rows, [this](const SizeRow& row) { return row.model != answer_.rows.front().model; });
     return several ? decision_->row->model + " is the largest model that meets all conditions. " : "";
   }
 
@@ -375,8 +375,8 @@ class VerdictWriter {
                                   quantity_value(t.quantity, t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
     const std::string text =
-        words.empty() ? "No single price, deadline or budget of the question changes it, from a "
-                        "fiftieth to fifty times its value."
+        words.empty() ? "No single price, deadline or budget of the question changes it, from a fiftieth to fifty "
+                        "times its value."
                       : fmt::format("Among the simulated sizes, the decision changes {}.", fmt::join(words, "; "));
     return text + (answer_.currency.empty() ? " Prices (--prices) may change it, too." : "");
   }

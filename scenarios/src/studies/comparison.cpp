@@ -47,18 +47,16 @@ std::vector<FieldRow> comparison_rows() {
       {"changes[].step_time_share", "share",
        "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step",
        "unless only one of the two has post_training"});
-  rows.push_back(
-      {"changes[].slower_probability", "share",
-       "probability that it is in truth slower than the first; errors that both share cancel, and a machine of "
-       "faster parts is not slower",
-       "if both have an interval, and no post_training"});
+  rows.push_back({"changes[].slower_probability", "share",
+                  "probability that it is in truth slower than the first; errors that both share cancel, and a machine "
+                  "of faster parts is not slower",
+                  "if both have an interval, and no post_training"});
   rows.push_back({"changes[].breakdown_s", "{part: s}",
                   "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step",
                   ""});
   rows.push_back(
       {"changes[].break_evens", "list",
-       "prices at which a million tokens (or samples) cost as much as in the first scenario; each is changed "
-       "by itself",
+       "prices at which a million tokens (or samples) cost as much as in the first scenario; each is changed by itself",
        "if both have prices"});
   rows.push_back({"changes[].break_evens[].price", "text",
                   "node: of a bought node; purchase: of the whole cluster; gpu_hour: rent of a GPU on demand, the mean "
@@ -199,7 +197,7 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
     }
   }
   for (const auto& [path, field] : fields)
-    if (std::any_of(field.values.begin(), field.values.end(), [&](const auto& v) { return v != field.values.front(); }))
+    if (std::ranges::any_of(field.values, [&](const auto& v) { return v != field.values.front(); }))
       comparison.differences.push_back(field);
   comparison.results = all_in_parallel(scenarios.size(), processors(),
                                        [&scenarios](std::size_t i) { return answer(scenarios[i]).result; });

@@ -76,8 +76,8 @@ class StreamNumbers {
     if (!fresh) return found->second;
     if (names_.size() + static_cast<std::size_t>(count) > kMaxStreams)
       throw UserError(
-          fmt::format("{}: more than {} streams: communicators, and peers of messages, have one each; the "
-                      "attribute `stream` puts nodes on the same one",
+          fmt::format("{}: more than {} streams: communicators, and peers of messages, have one each; the attribute "
+                      "`stream` puts nodes on the same one",
                       where_, kMaxStreams));
     for (int i = 0; i < count; ++i) names_.push_back(count == 1 ? name : fmt::format("{} {}", name, i));
     return found->second;
@@ -194,10 +194,9 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
 void ReplayPlan::require_used() const {
   for (std::size_t i = 0; i < used_.size(); ++i)
     if (!used_[i])
-      throw UserError(
-          fmt::format("--algorithm {}: no collective of the trace has an algorithm of that name (trainyard list "
-                      "collectives)",
-                      options_.algorithms[i]));
+      throw UserError(fmt::format(
+          "--algorithm {}: no collective of the trace has an algorithm of that name (trainyard list collectives)",
+          options_.algorithms[i]));
 }
 
 /// Lays out a collective as training lays out its groups (strategies/plan/lanes.cpp).
@@ -286,11 +285,10 @@ void ReplayPlan::require_all_met() const {
     for (std::size_t k = 1; k < collective_calls_[group].size(); ++k) {
       const CollectiveCall& collective_call = collective_calls_[group][k];
       if (collective_call.members < communicator.members.size())
-        throw UserError(
-            fmt::format("{}: node {}: {} of {} ranks, of which {} take part: the others' files have no "
-                        "collective {} of that group",
-                        file(static_cast<std::size_t>(collective_call.rank)), collective_call.node,
-                        name_of(collective_call.operation), communicator.members.size(), collective_call.members, k));
+        throw UserError(fmt::format(
+            "{}: node {}: {} of {} ranks, of which {} take part: the others' files have no collective {} of that group",
+            file(static_cast<std::size_t>(collective_call.rank)), collective_call.node,
+            name_of(collective_call.operation), communicator.members.size(), collective_call.members, k));
     }
   }
 }

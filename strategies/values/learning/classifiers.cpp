@@ -327,7 +327,7 @@ void read_quadratic(Fields& learn, TaskChoice& choice) {
 
 void read_double_well(Fields& learn, TaskChoice& choice) {
   read_start(learn, choice, kWellNoise);
-  if (choice.noise == 0 && std::count(choice.start.begin(), choice.start.end(), 0) == std::ssize(choice.start))
+  if (choice.noise == 0 && std::ranges::count(choice.start, 0) == std::ssize(choice.start))
     learn.refuse("noise", "0 leaves every worker on top of the hill, where the gradient is 0; give noise or a start");
   choice.dimensions = learn.integer_within<int>(
       {"dimensions", "Number of dimensions of the double well, for example 10."}, 1, kMostDimensions, 1);

@@ -46,12 +46,11 @@ std::string lesson_list(const std::vector<NumberedFile>& files) {
 }
 
 int lesson(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "lesson",
-      "Runs a system of distributed training and explains it with the numbers of this run: what it "
-      "shows, what to look at, and what to change. Without a number it lists the lessons. The exit code "
-      "is 1 if a run contradicts its lesson.",
-      "lesson 3 --html ring.html");
+  Arguments arguments("lesson",
+                      "Runs a system of distributed training and explains it with the numbers of this run: what it "
+                      "shows, what to look at, and what to change. Without a number it lists the lessons. The exit "
+                      "code is 1 if a run contradicts its lesson.",
+                      "lesson 3 --html ring.html");
   std::string which, html, json, find;
   bool brief = false;
   arguments.positional("LESSON", which, "number or name of the lesson", false);
@@ -235,11 +234,11 @@ int show_or_check_task(const Task& task, const TaskFlags& flags, TaskProgress& p
 }
 
 int task(const std::vector<std::string>& words) {
-  Arguments arguments("task",
-                      "Sets an exercise: a scenario to change until it meets the objectives, judged by the simulator. "
-                      "Without a number it lists the tasks. --check ends with exit code 0 if the file solves the task, "
-                      "1 if not.",
-                      "task 3 --to mine.yaml");
+  Arguments arguments(
+      "task",
+      "Sets an exercise: a scenario to change until it meets the objectives, judged by the simulator. Without a number "
+      "it lists the tasks. --check ends with exit code 0 if the file solves the task, 1 if not.",
+      "task 3 --to mine.yaml");
   TaskFlags flags;
   arguments.positional("TASK", flags.which, "number or name of the task", false);
   arguments.output("--to", flags.to, "write the scenario to start from (default: stdout)");

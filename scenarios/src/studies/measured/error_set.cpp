@@ -37,7 +37,7 @@ double spearman(const std::vector<MeasuredPoint>& points) {
 }  // namespace
 
 double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return sorted_quantile(values, share);
 }
 
