@@ -98,8 +98,8 @@ int compare(const std::vector<std::string>& words) {
   for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
   const std::string text = in_words_of(device, comparison_screen(comparison));
   if (json != "-" && html != "-") print(text);
-  write_json(json, comparison_json(comparison));
-  if (!html.empty()) write_atomically(html, comparison_page(comparison_json(comparison), text, scenarios));
+  write_json(json, comparison_fields().json(comparison));
+  if (!html.empty()) write_atomically(html, comparison_page(comparison_fields().json(comparison), text, scenarios));
   return kGood;
 }
 

@@ -63,8 +63,8 @@ std::string leaves_table(const SharingAnswer& answer) {
   TextTable table{"leaf", "jobs of its nodes"};
   for (std::size_t i = 0; i < std::min(most, answer.leaves.size()); ++i) {
     std::string names;
-    for (const std::string& job : answer.leaves[i].jobs)
-      names += (names.empty() ? "" : " ") + (job.empty() ? "-" : job);
+    for (const std::optional<std::string>& job : answer.leaves[i].jobs)
+      names += (names.empty() ? "" : " ") + job.value_or("-");
     table.rows.push_back({answer.leaves[i].name, names});
   }
   if (answer.leaves.size() > most) table.rows.push_back({fmt::format("{} more", answer.leaves.size() - most), ""});
@@ -79,7 +79,7 @@ std::string links_table(const SharingAnswer& answer) {
   for (std::size_t i = 0; i < std::min(most, answer.links.size()); ++i) {
     const ContendedLink& link = answer.links[i];
     std::vector<std::string> row{link.name, fmt::format("{:.1f} %", link.use * 100)};
-    for (const double use : link.use_by_job) row.push_back(fmt::format("{:.1f} %", use * 100));
+    for (const auto& [job, use] : link.use_by_job) row.push_back(fmt::format("{:.1f} %", use * 100));
     table.rows.push_back(std::move(row));
   }
   return table.text() + "used: mean share of the link's rate, and the part of each job; ×: so many links are alike\n";
@@ -124,7 +124,7 @@ int share_verb(const std::vector<std::string>& words) {
                       answer.unfolded_reason.empty() ? "; the others are identical to these"
                                                      : "; not folded: " + answer.unfolded_reason));
   }
-  write_json(json, sharing_json(answer));
+  write_json(json, sharing_fields().json(answer));
   return kGood;
 }
 
