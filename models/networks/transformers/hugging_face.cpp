@@ -73,7 +73,7 @@ class ConfigReader {
     if (const Node* crossed = config_.find("add_cross_attention"); crossed && lower_case(crossed->scalar) == "true")
       fail(crossed->place,
            "model.add_cross_attention: cross-attention to another network is not modelled; expected false");
-    for (const char* key : transformers::free_config_keys()) ignored_.insert(key);
+    for (const std::string& key : transformers::free_config_keys()) ignored_.insert(key);
     for (const std::string& key : section_.texts("ignored")) ignored_.insert(key);
     check_values();
     replace_sizes();

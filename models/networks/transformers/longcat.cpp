@@ -61,9 +61,6 @@ void read_longcat(Fields& f, TransformerConfig& c) {
   read_latent_sizes(f, c);
   read_experts(f, c);
   refuse_true(f, "attention_bias", "biases of latent attention are");
-  ignore_keys(f, {"attention_method", "head_dim", "mla_scale_kv_lora", "mla_scale_q_lora", "norm_topk_prob",
-                  "num_nextn_predict_layers", "qk_head_dim", "rms_norm_eps", "rope_parameters", "rope_scaling",
-                  "rope_theta", "router_dtype", "routed_scaling_factor"});
 }
 
 const RegisterTransformer registered_longcat{"longcat_flash", {read_longcat, longcat_layers}};
