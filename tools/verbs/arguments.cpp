@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
@@ -86,8 +87,10 @@ struct Arguments::Impl {
     if (!quiet) return;
     be_quiet();
     const auto is_given = [](const Output& o) { return !o.file->empty(); };
-    const auto to_stdout = [](const Output& o) { return *o.file == "-"; };
-    if (std::ranges::any_of(outputs, is_given) && std::ranges::none_of(outputs, to_stdout)) drop_stdout();
+    if (std::ranges::any_of(outputs, is_given) && leaves_stdout_free()) drop_stdout();
+  }
+  bool leaves_stdout_free() const {
+    return std::ranges::none_of(outputs, [](const Output& o) { return *o.file == "-"; });
   }
   /// Throws UserError if an output cannot be written, or if two outputs go to the same file.
   void check_outputs() {
@@ -197,6 +200,8 @@ void Arguments::take(const VerbQuestion& question) {
   impl_->check_outputs();
 }
 
+bool Arguments::leaves_stdout_free() const { return impl_->leaves_stdout_free(); }
+
 const std::optional<Node>& Arguments::document() const { return impl_->document; }
 
 std::vector<std::string> Arguments::command_without(const std::vector<std::string>& flags) const {
@@ -300,6 +305,12 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' || c == '-';
   });
   return {"prices", is_plain ? name : "\"" + name + "\""};
+}
+
+Overrides parse_overrides(const std::vector<std::string>& sets, const std::string& prices) {
+  Overrides overrides = parse_overrides(sets);
+  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+  return overrides;
 }
 
 void set_prices(Node& document, const std::string& file) {

@@ -98,7 +98,7 @@ int topo_show(const std::vector<std::string>& words) {
   if (!dot.empty()) write_atomically(dot, in_words_of(device, topology_dot(graph, machine.cluster, title)));
   if (!svg.empty()) write_atomically(svg, in_words_of(device, topology_svg(graph, machine.cluster, title)));
   if (!json.empty()) write_json(json, wiring_json(machine, graph));  // large for thousands of nodes
-  if (dot != "-" && svg != "-" && json != "-") write_atomically("-", in_words_of(device, wiring_text(machine, graph)));
+  if (arguments.leaves_stdout_free()) write_atomically("-", in_words_of(device, wiring_text(machine, graph)));
   return kGood;
 }
 

@@ -86,8 +86,7 @@ int compare(const std::vector<std::string>& words) {
                    "write a page with the verdict, the figures side by side and the differences; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!html.empty() && !kineto.empty()) throw UserError("--html: only without --kineto");
-  Overrides overrides = parse_overrides(sets);
-  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+  const Overrides overrides = parse_overrides(sets, prices);
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
   if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
@@ -97,7 +96,7 @@ int compare(const std::vector<std::string>& words) {
   std::string device;
   for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
   const std::string text = in_words_of(device, comparison_screen(comparison));
-  if (json != "-" && html != "-") print(text);
+  if (arguments.leaves_stdout_free()) print(text);
   write_json(json, comparison_fields().json(comparison));
   if (!html.empty()) write_atomically(html, comparison_page(comparison_fields().json(comparison), text, scenarios));
   return kGood;

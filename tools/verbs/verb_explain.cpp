@@ -175,8 +175,7 @@ int explain_verb(const std::vector<std::string>& words) {
   if (!limits && !batch && !svg.empty()) throw UserError("--svg: only with --limits or --batch");
   if (layers + batch + limits + doubt > 0 && !prices.empty())
     throw UserError("--prices: not with --layers, --batch, --limits or --doubt, which know no costs");
-  Overrides overrides = parse_overrides(sets);
-  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+  const Overrides overrides = parse_overrides(sets, prices);
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json, svg);

@@ -201,7 +201,7 @@ int fleet_verb(const std::vector<std::string>& words) {
   const FleetFile fleet = read_fleet(document, std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const FleetAnswer answer = answer_fleet(fleet, question);
   const std::string screen = fleet_screen(answer);
-  if (json != "-" && csv != "-" && svg != "-" && html != "-") print(screen);
+  if (arguments.leaves_stdout_free()) print(screen);
   if (!html.empty()) write_atomically(html, fleet_page(answer, screen, document));
   write_json(json, fleet_json(answer));
   if (!csv.empty()) write_atomically(csv, fleet_csv(answer));

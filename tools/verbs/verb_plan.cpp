@@ -302,7 +302,7 @@ int plan_verb(const std::vector<std::string>& words) {
   const std::optional<Result> costs = costs_of(answer, shown);
   const std::string screen = in_words_of(
       device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + broken_lines(cost_lines(*costs)) : ""));
-  if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(screen);
+  if (flags.arguments.leaves_stdout_free()) print(screen);
   write_answer(flags.json, flags.html, answer, costs, screen, shown);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())

@@ -145,7 +145,7 @@ int replay_trace(const std::vector<std::string>& words) {
   options.kineto.mesh = machine.mesh;
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
-  if (json != "-" && trace != "-") print(replay_text(result, machine.cluster));
+  if (arguments.leaves_stdout_free()) print(replay_text(result, machine.cluster));
   write_json(json, replay_fields().json(result));
   return kGood;
 }

@@ -110,8 +110,7 @@ struct RunFlags {
   }
 
   Scenario scenario() const {
-    Overrides overrides = parse_overrides(sets);
-    if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+    const Overrides overrides = parse_overrides(sets, prices);
     const std::optional<Node>& document = arguments.document();
     return document ? read_scenario(*document, std::filesystem::path(file).stem().string(), overrides)
                     : read_scenario(file, overrides);
@@ -160,7 +159,7 @@ int run(const std::vector<std::string>& words) {
     throw UserError("--trace, --picture, --chakra: plan.step_time is not simulated");
   const double simulated = simulated_operations(laid_out, result);
   const std::string text = screen(scenario, laid_out, result, all.what_ifs);
-  if (flags.json != "-" && flags.trace != "-" && flags.picture != "-" && flags.html != "-") {
+  if (flags.arguments.leaves_stdout_free()) {
     print(text);
     if (flags.rank != kLastRank && flags.picture.empty() && !prescribed)
       print(fmt::format(

@@ -390,10 +390,7 @@ int size_verb(const std::vector<std::string>& words) {
     return kGood;
   }
   const std::string device = devices_of(answer), text = in_words_of(device, size_screen(answer));
-  const auto is_stdout = [](const std::string& file) { return file == "-"; };
-  if (std::ranges::none_of(std::vector{flags.json, flags.svg, flags.write, flags.html, flags.csv, flags.write_beside},
-                           is_stdout))
-    print(text);
+  if (flags.arguments.leaves_stdout_free()) print(text);
   write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
   if (!flags.csv.empty() && answer.networks) write_atomically(flags.csv, size_networks_csv(*answer.networks));

@@ -225,7 +225,7 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
 /// Reads `oversubscription` beside the levels: that of the leaves, where a fabric is usually oversubscribed. In a
 /// scenario it replaces the figure of the catalog's entry. Two figures for one level in one file are refused.
 void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel& leaf) {
-  leaf.oversubscription = fields.number("oversubscription", kLeastRatio, kMostRatio, leaf.oversubscription);
+  fields.read("oversubscription", leaf.oversubscription, kLeastRatio, kMostRatio);
   const Node* stated = leaves.find("oversubscription");
   if (!stated || !fields.has("oversubscription")) return;
   const Place place = fields.place_of("oversubscription");

@@ -257,20 +257,20 @@ void read_engine_degrees(EngineLayout& layout, Fields& fields) {
 }
 
 void read_scheduler(Engine& engine, Fields& fields) {
-  engine.cuda_graphs = fields.boolean({"cuda_graphs",
-                                       "Whether the host launches the kernels of a decode step together, from a CUDA "
-                                       "graph; else it launches them one by one, as vLLM does with enforce_eager, and "
-                                       "the GPU waits where that takes longer. Default: the engine's own."},
-                                      engine.cuda_graphs);
+  fields.read({"cuda_graphs",
+               "Whether the host launches the kernels of a decode step together, from a CUDA "
+               "graph; else it launches them one by one, as vLLM does with enforce_eager, and "
+               "the GPU waits where that takes longer. Default: the engine's own."},
+              engine.cuda_graphs);
   engine.chunked_prefill = fields.integer_within<int>(
       {"chunked_prefill",
        "Tokens of a step of an engine, for example 2048, which one token of each running answer and chunks of prompts "
        "share; 0: prompts have passes of their own, for which decoding waits. Default: the engine's own."},
       0, 1 << 20, engine.chunked_prefill);
-  engine.prefix_sharing = fields.boolean({"prefix_sharing",
-                                          "Whether the answers to a prompt share its keys and values, which are then "
-                                          "computed once. Default: the engine's own."},
-                                         engine.prefix_sharing);
+  fields.read({"prefix_sharing",
+               "Whether the answers to a prompt share its keys and values, which are then "
+               "computed once. Default: the engine's own."},
+              engine.prefix_sharing);
 }
 
 SpeculationChoice read_speculation(Fields& section, const Catalog& catalog, const std::string& path) {

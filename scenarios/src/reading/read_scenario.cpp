@@ -152,8 +152,7 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
     std::erase_if(map.fields, [](const auto& field) { return field.first == "unverified"; });
     Fields fields(map, "plan.step_time");
     s.prescribed_step.time = fields.seconds({"value", "Time of one step, for example 6.2 s."});
-    s.prescribed_step.source =
-        fields.text({"source", "Source of that time, for example our run of May."}, s.prescribed_step.source);
+    fields.read({"source", "Source of that time, for example our run of May."}, s.prescribed_step.source);
     require_precision(s, fields);
     if (const int devices = fields.integer<int>({"devices",
                                                  "Number of ranks that execute that step, for example 8. Default: the "

@@ -134,9 +134,8 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
                             "Numbers of workers and servers as papers write them, for example 8W2PS. Default: the "
                             "number of servers is that of count."}),
                fields.place_of("label"));
-  choice.count = fields.integer_within<int>(
-      {"count", "Number of parameter servers, for example 2. Default: 1, or that of the label."}, 1, kMostServers,
-      choice.count);
+  fields.read({"count", "Number of parameter servers, for example 2. Default: 1, or that of the label."}, choice.count,
+              1, kMostServers);
   choice.dedicated =
       fields.choice({"place", "Servers share nodes with workers (colocated) or have nodes of their own (dedicated)."},
                     {"colocated", "dedicated"}, "colocated") == "dedicated";

@@ -75,7 +75,7 @@ int lesson(const std::vector<std::string>& words) {
   const LessonAnswer answer = run_lesson(find_numbered(files, "lesson", which), !html.empty());
   write_json(json, answer.json);
   if (!html.empty()) write_atomically(html, lesson_page(answer, read_glossary()));
-  if (json != "-" && html != "-") write_atomically("-", lesson_screen(answer, brief));
+  if (arguments.leaves_stdout_free()) write_atomically("-", lesson_screen(answer, brief));
   return answer.contradictions().empty() ? kGood : kFailsLimit;
 }
 
