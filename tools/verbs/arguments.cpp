@@ -27,14 +27,15 @@ struct Output {
   bool or_folder;
 };
 
-int whole_number(const std::string& flag, const std::string& text) {
-  try {
-    const std::int64_t number = parse_integer(text);
-    if (number > std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max())
-      return static_cast<int>(number);
-  } catch (const UserError&) {
-  }
-  throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
+int whole_number(const std::string& flag, const std::string& text, int least, int most) {
+  const std::optional<std::int64_t> number = find_integer(text);
+  if (!number || *number <= std::numeric_limits<int>::min() || *number > std::numeric_limits<int>::max())
+    throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
+  if (*number >= least && *number <= most) return static_cast<int>(*number);
+  const std::string limits = most == std::numeric_limits<int>::max()
+                                 ? fmt::format("{} or more", least)
+                                 : fmt::format("{} {} {}", least, most == least + 1 ? "or" : "to", most);
+  throw UserError(fmt::format("{} {}: {} expected", flag, *number, limits));
 }
 
 /// Receives the description of the verb whose words this thread would read next. Null: nobody asks for it.
@@ -140,18 +141,17 @@ void Arguments::option(const std::string& flag, std::string& value, const std::s
 }
 void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
                        int least, int most) {
-  const auto read = [=, &value](const std::string& text) {
-    value = whole_number(flag, text);
-    if (value >= least && value <= most) return;
-    const std::string limits = most == std::numeric_limits<int>::max()
-                                   ? fmt::format("{} or more", least)
-                                   : fmt::format("{} {} {}", least, most == least + 1 ? "or" : "to", most);
-    throw UserError(fmt::format("{} {}: {} expected", flag, value, limits));
-  };
+  const auto read = [=, &value](const std::string& text) { value = whole_number(flag, text, least, most); };
   CLI::Option* option = impl_->app.add_option_function<std::string>(flag, read, help);
   // Flags of counts have 0 or a negative number for "not given", which their help explains.
   if (value > 0) option->default_str(std::to_string(value));
   impl_->add(option, flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::whole_number, help);
+}
+void Arguments::option(const std::string& flag, std::optional<int>& value, const std::string& placeholder,
+                       const std::string& help, int least, int most) {
+  const auto read = [=, &value](const std::string& text) { value = whole_number(flag, text, least, most); };
+  impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, placeholder);
   impl_->describe(flag, ArgumentDescription::Kind::whole_number, help);
 }
 void Arguments::option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,

@@ -49,6 +49,10 @@ class Arguments {
   /// A whole number from `least` to `most`. Other values are a UserError.
   void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
               int least = std::numeric_limits<int>::min(), int most = std::numeric_limits<int>::max());
+  /// No value: the flag is not there.
+  void option(const std::string& flag, std::optional<int>& value, const std::string& placeholder,
+              const std::string& help, int least = std::numeric_limits<int>::min(),
+              int most = std::numeric_limits<int>::max());
   void option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
               double least, double most);
   /// One of these names. Any other is a UserError that gives the nearest one.

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/comparison.hpp"
@@ -46,14 +45,10 @@ std::string kineto_text(const KinetoComparison& c) {
   return text;
 }
 
-constexpr int kLastToFinish = std::numeric_limits<int>::min();
-
 int compare_with_trace(const std::vector<std::string>& files, const Overrides& overrides, const std::string& kineto,
-                       int rank, int steps, bool any_gpu, const std::string& json) {
+                       std::optional<int> rank, int steps, bool any_gpu, const std::string& json) {
   if (files.size() != 1) throw UserError("compare --kineto: one scenario file expected, to put beside the trace");
-  const KinetoComparison c =
-      compare_kineto(read_scenario(files.front(), overrides), kineto,
-                     rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps, any_gpu);
+  const KinetoComparison c = compare_kineto(read_scenario(files.front(), overrides), kineto, rank, steps, any_gpu);
   if (json != "-") print(kineto_text(c));
   write_json(json, kineto_fields().json(c));
   return kGood;
@@ -65,7 +60,8 @@ int compare(const std::vector<std::string>& words) {
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
   std::string json, kineto, prices, html;
-  int steps = 0, rank = kLastToFinish;
+  int steps = 0;
+  std::optional<int> rank;
   bool any_gpu = false;
   arguments.positionals("SCENARIOS", files, "scenario files (YAML), two or more; with --kineto one");
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
@@ -88,7 +84,7 @@ int compare(const std::vector<std::string>& words) {
   if (!html.empty() && !kineto.empty()) throw UserError("--html: only without --kineto");
   const Overrides overrides = parse_overrides(sets, prices);
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
-  if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
+  if (rank || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));

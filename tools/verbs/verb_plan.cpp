@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/measured_family.hpp"
@@ -32,13 +31,13 @@ namespace {
 /// The flags that stand in for a scenario file.
 struct ScenarioFlags {
   std::string model, node, software;  ///< empty software: that of the strategy, or megatron-core
-  int nodes = 1, batch = std::numeric_limits<int>::min();
+  int nodes = 1;
+  std::optional<int> batch;
 };
 
 /// `has_strategy`: --strategy names a framework, which sets the software if --software does not.
 Node document_of(const ScenarioFlags& scenario_flags, bool has_strategy) {
-  if (scenario_flags.model.empty() || scenario_flags.node.empty() ||
-      scenario_flags.batch == std::numeric_limits<int>::min())
+  if (scenario_flags.model.empty() || scenario_flags.node.empty() || !scenario_flags.batch)
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
   Node document = Node::empty_map(Place::named("--model"));
   const auto set = [&document](const char* path, const char* flag, std::string value) {
@@ -48,7 +47,7 @@ Node document_of(const ScenarioFlags& scenario_flags, bool has_strategy) {
   set("cluster.nodes", "--nodes", fmt::format("{}", scenario_flags.nodes));
   if (scenario_flags.nodes > 1) set("cluster.fabric", "--nodes", "nonblocking");
   set("model", "--model", scenario_flags.model);
-  set("plan.global_batch_size", "--batch", fmt::format("{}", scenario_flags.batch));
+  set("plan.global_batch_size", "--batch", fmt::format("{}", *scenario_flags.batch));
   if (!scenario_flags.software.empty() || !has_strategy)
     set("software", "--software", scenario_flags.software.empty() ? "megatron-core" : scenario_flags.software);
   return document;

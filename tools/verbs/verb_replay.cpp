@@ -91,7 +91,8 @@ int replay_trace(const std::vector<std::string>& words) {
   std::string prefix, groups, dims, precision, fold, json, trace;
   std::vector<std::string> algorithms;
   bool remote_memory = false, keeps_undescribed = false;
-  int step = -1, ranks = 0, scaled_ranks = 0;
+  int ranks = 0, scaled_ranks = 0;
+  std::optional<int> step;
   TopoMachineArguments machine_arguments;
   arguments.positional("PREFIX", prefix,
                        "a trace of one rank by torch.profiler (.json, .json.gz) or Nsight Systems (nsys export --type "
@@ -138,7 +139,7 @@ int replay_trace(const std::vector<std::string>& words) {
   if (!precision.empty()) options.precision = parse_precision(precision);
   options.remote_memory = remote_memory;
   const TopoMachine machine = machine_arguments.read("replay");
-  if (step >= 0) options.kineto.step = step;
+  options.kineto.step = step;
   options.kineto.ranks = ranks;
   options.kineto.scaled_ranks = scaled_ranks;
   options.kineto.keeps_undescribed = keeps_undescribed;

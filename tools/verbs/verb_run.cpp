@@ -39,8 +39,6 @@ std::pair<int, int> rank_range(const std::string& text) {
   throw UserError(fmt::format("--trace-ranks {}: a range of ranks such as 0-7, or one rank expected", text));
 }
 
-constexpr int kLastRank = std::numeric_limits<int>::min();
-
 /// Simulates the step folded and rank by rank. Returns exit code 1 if the results differ.
 int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   const FoldCheck check = check_folding(scenario, laid_out);
@@ -71,7 +69,7 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
 
 struct RunFlags {
   std::string file, json, html, trace, trace_ranks, chakra, picture, transport, port_buffer, fold, prices;
-  int rank = kLastRank;
+  std::optional<int> rank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
   Arguments arguments{"run",
@@ -143,14 +141,12 @@ int run(const std::vector<std::string>& words) {
   AnswerOptions options = flags.options(scenario);
   options.simulation.trace = flags.trace;
   if (!flags.trace_ranks.empty()) options.simulation.trace_ranks = rank_range(flags.trace_ranks);
-  if (!flags.picture.empty())
-    options.simulation.watch =
-        picture_of(scenario, flags.picture, flags.rank == kLastRank ? std::nullopt : std::optional<int>(flags.rank));
+  if (!flags.picture.empty()) options.simulation.watch = picture_of(scenario, flags.picture, flags.rank);
   const Plan laid_out = plan(scenario);
   const auto pictures = std::make_shared<nlohmann::ordered_json>();
   if (!flags.html.empty()) draw_run(scenario, laid_out, options.simulation, pictures);
   if (!flags.chakra.empty()) export_chakra(laid_out, flags.chakra, options.simulation);
-  if (flags.rank != kLastRank) require_rank(scenario, flags.rank);
+  if (flags.rank) require_rank(scenario, *flags.rank);
   if (flags.fold == "check") return check_folding_of(scenario, laid_out);
   const Answer all = answer(scenario, laid_out, options);
   const Result& result = all.result;
@@ -161,11 +157,11 @@ int run(const std::vector<std::string>& words) {
   const std::string text = screen(scenario, laid_out, result, all.what_ifs);
   if (flags.arguments.leaves_stdout_free()) {
     print(text);
-    if (flags.rank != kLastRank && flags.picture.empty() && !prescribed)
+    if (flags.rank && flags.picture.empty() && !prescribed)
       print(fmt::format(
           "\n{}", in_words_of(device_noun(scenario.cluster),
-                              rank_text(rank_view(scenario, laid_out, flags.rank)) +
-                                  rank_timeline_text(rank_timeline(scenario, laid_out, flags.rank), flags.rank))));
+                              rank_text(rank_view(scenario, laid_out, *flags.rank)) +
+                                  rank_timeline_text(rank_timeline(scenario, laid_out, *flags.rank), *flags.rank))));
     if (simulated > kMostKept && !prescribed && !flags.no_what_if)
       print(fmt::format(
           "{}what-ifs left out: {:.2g} million operations would be simulated for each what-if; explain does that\n",
