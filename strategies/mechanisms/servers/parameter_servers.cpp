@@ -244,13 +244,7 @@ class ParameterServers : public Mechanism {
       fail(choice_.place, fmt::format("plan.data_parallel.servers: {} of {} have no key, but with backup_workers each "
                                       "server needs one; take fewer servers, or cut keys into more parts",
                                       servers - static_cast<int>(used.size()), servers));
-    plan.consistency = choice_.consistency;
-    plan.staleness = choice_.staleness;
-    plan.backup_workers = choice_.backup_workers;
-    plan.worker_weights = choice_.worker_weights;
-    plan.mixing_shares = choice_.mixing_shares;
-    plan.rule = choice_.rule;
-    plan.replication = choice_.replication;
+    static_cast<ServerRules&>(plan) = choice_;
     if (!plan.mixes()) plan.replication.state = optimizer_state_size(site.states.optimizer, site.states.precision);
     if (choice_.aggregation != ServerChoice::Aggregation::none)
       plan.local = {groups_of(plan.workers(), site.machine.spec()),
