@@ -10,7 +10,7 @@
 namespace trainyard {
 
 void add_use(std::vector<LinkUse>& uses, LinkId link, double weight) {
-  const auto present = std::find_if(uses.begin(), uses.end(), [link](const LinkUse& use) { return use.link == link; });
+  const auto present = std::ranges::find_if(uses, [link](const LinkUse& use) { return use.link == link; });
   if (present == uses.end())
     uses.push_back({link, weight});
   else
@@ -114,7 +114,7 @@ GroupRoute route_of_group(const Machine& machine, const GroupFlow& group, GroupB
       }
     });
   }
-  std::stable_sort(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
+  std::ranges::stable_sort(links, [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
   std::size_t merged_count = 0;
   for (std::size_t i = 0; i < links.size(); ++i)
     if (merged_count > 0 && links[merged_count - 1].link == links[i].link)

@@ -29,9 +29,9 @@ std::vector<BackgroundTraffic::Part> read_profile(const std::vector<Node>& list)
                                0, kMostShare);
     if (profile.empty() && part.from.value > 0) profile.push_back({});
     if (!profile.empty() && part.from <= profile.back().from)
-      fail(fields.place_of("from"), fmt::format("cluster.background.profile: from: {} does not come after {}; expected "
-                                                "ascending times",
-                                                show(part.from), show(profile.back().from)));
+      fail(fields.place_of("from"),
+           fmt::format("cluster.background.profile: from: {} does not come after {}; expected ascending times",
+                       show(part.from), show(profile.back().from)));
     profile.push_back(part);
     fields.finish();
   }
@@ -47,10 +47,9 @@ BackgroundTraffic read_one(const Node& node) {
        "Links that background traffic uses: all (cables between nodes), adapters (cables of adapters), uplinks (cables "
        "between switches) or spines (cables to the top level of switches). Default: all."},
       names_of_links(), BackgroundTraffic::Links::all);
-  const std::vector<Node>* profile =
-      fields.list({"profile",
-                   "Shares that change with time, for example [{share: 0.2}, {from: 5 ms, share: 0.8}]. Default: one "
-                   "share."});
+  const std::vector<Node>* profile = fields.list(
+      {"profile",
+       "Shares that change with time, for example [{share: 0.2}, {from: 5 ms, share: 0.8}]. Default: one share."});
   traffic.period = fields.seconds(
       {"period", "Time after which bursts or a profile begin anew, for example 10 ms. Default: they do not."},
       Seconds{0});
@@ -127,11 +126,10 @@ std::string BackgroundTraffic::text() const {
 
 std::vector<BackgroundTraffic> read_background(Fields& cluster, int nodes) {
   std::vector<BackgroundTraffic> all;
-  const Node* node =
-      cluster.child_unless_null({"background",
-                                 "Traffic of others on the cables between the nodes, which takes a share of their "
-                                 "rate: a map or a list of maps, for example {links: uplinks, share: 0.5}. Default: "
-                                 "none."});
+  const Node* node = cluster.child_unless_null(
+      {"background",
+       "Traffic of others on the cables between the nodes, which takes a share of their rate: a map or a list of maps, "
+       "for example {links: uplinks, share: 0.5}. Default: none."});
   if (!node) return all;
   if (nodes == 1) cluster.refuse("background", "one node has no cables to others; expected several nodes");
   if (node->kind != Node::Kind::list) return {read_one(*node)};
@@ -153,9 +151,9 @@ std::vector<LinkChange> background_changes(std::span<const BackgroundTraffic> al
       const std::string& name = graph.links()[static_cast<std::size_t>(link)].name;
       if (!fresh && other->second != &traffic)
         fail(traffic.place,
-             fmt::format("cluster.background: {} has two kinds of background traffic; expected links that "
-                         "no other entry has",
-                         name));
+             fmt::format(
+                 "cluster.background: {} has two kinds of background traffic; expected links that no other entry has",
+                 name));
       if (!fresh) continue;  // both directions use one medium
       const BytesPerSecond rate = graph.links()[static_cast<std::size_t>(link)].capacity;
       for (const BackgroundTraffic::Part& part : traffic.profile)

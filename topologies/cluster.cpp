@@ -139,7 +139,7 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
   std::vector<std::string> names;
   for (const Device& device : graph.devices()) names.push_back(device.name);
   const auto find = [&](const std::string& name, const Place& place) {
-    const auto found = std::find(names.begin(), names.end(), name);
+    const auto found = std::ranges::find(names, name);
     if (found == names.end())
       fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
     return static_cast<DeviceId>(found - names.begin());
@@ -226,10 +226,9 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   spec.fabric = fabric_types().find(type, entry.place)(fields);
   if (fields.has("oversubscription") && spec.fabric->levels().empty())
     fail(fields.place_of("oversubscription"),
-         fmt::format(
-             "{}: oversubscription: a fabric of type {} has no levels of switches; nearest is {{base: leaf-spine, "
-             "oversubscription: {}}}",
-             what, type, fields.number("oversubscription", 1e-3, 1e6)));
+         fmt::format("{}: oversubscription: a fabric of type {} has no levels of switches; nearest is {{base: "
+                     "leaf-spine, oversubscription: {}}}",
+                     what, type, fields.number("oversubscription", 1e-3, 1e6)));
   spec.sharp = read_sharp(spec, fields, catalog);
   const auto levels_below_top = static_cast<std::int64_t>(spec.fabric->levels().size());
   const Picoseconds through = spec.switch_latency * (2 * levels_below_top + 1) + spec.distance;
@@ -238,8 +237,8 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
   if (switch_sources.empty()) return;
-  const bool its_latency = std::any_of(switch_sources.begin(), switch_sources.end(),
-                                       [](const FigureSource& f) { return f.figure.ends_with(": latency"); });
+  const bool its_latency =
+      std::ranges::any_of(switch_sources, [](const FigureSource& f) { return f.figure.ends_with(": latency"); });
   std::erase_if(spec.fabric_sources,
                 [its_latency](const FigureSource& f) { return its_latency && f.figure.ends_with(": switch_latency"); });
   spec.fabric_sources.insert(spec.fabric_sources.end(), switch_sources.begin(), switch_sources.end());
@@ -287,7 +286,7 @@ std::string describe(const ClusterSpec& spec) {
       if (const double loss = type->network.loss.share; loss > 0)
         hca += fmt::format(" that loses {:.3g} of the frames and delivers {:.4g} Gbit/s", loss,
                            adapter_rate(*type).value * 8e-9);
-      if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
+      if (std::ranges::find(hcas, hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
     text += fmt::format(", {}, {}", fmt::join(hcas, " or "), fabric_title(spec));
     if (spec.sharp) text += " with SHARP";

@@ -13,8 +13,8 @@ using FreeNodes = std::map<DeviceId, std::vector<int>>;  // free nodes of each l
 
 /// Returns the leaf switch with the most free nodes.
 FreeNodes::iterator emptiest_leaf(FreeNodes& free_nodes) {
-  return std::max_element(free_nodes.begin(), free_nodes.end(),
-                          [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  return std::ranges::max_element(free_nodes,
+                                  [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
 }
 
 std::vector<int> packed_nodes(std::size_t count, FreeNodes free_nodes) {

@@ -143,9 +143,9 @@ SwitchCount full_bisection_network(int hosts, int ports, const Place& place) {
   if (leaves <= ports) return {leaves + divided(leaves * half, ports), hosts + leaves * half};
   if (hosts > static_cast<double>(half) * half * ports)
     fail(place,
-         fmt::format("prices.purchase.switch_ports: three tiers of switches of {} ports join at most {:.0f} ports, "
-                     "not {}",
-                     ports, static_cast<double>(half) * half * ports, hosts));
+         fmt::format(
+             "prices.purchase.switch_ports: three tiers of switches of {} ports join at most {:.0f} ports, not {}",
+             ports, static_cast<double>(half) * half * ports, hosts));
   const int links = leaves * half;
   return {2 * leaves + divided(links, ports), hosts + 2 * links};
 }

@@ -65,10 +65,10 @@ void read_offers(Prices& prices, Fields& fields) {
     offer.interruption =
         spot.seconds({"interruption", "Mean time between interruptions of one node, for example 60 h."});
     if (offer.interruption.value <= 0) spot.refuse("interruption", "more than 0 expected");
-    offer.restart = spot.seconds({"restart",
-                                  "Time from an interruption until the job runs again, if the scenario has no "
-                                  "faults.restart. Default: 0 s."},
-                                 Seconds{});
+    offer.restart = spot.seconds(
+        {"restart",
+         "Time from an interruption until the job runs again, if the scenario has no faults.restart. Default: 0 s."},
+        Seconds{});
     read_offer_rents(offer, spot);
   });
 }
@@ -152,9 +152,9 @@ std::vector<Purchase::Batch> read_batches(Fields& named, const std::string& name
   }
   if (!batches.empty() && batches.back().nodes > 0)
     fail(named.list(name)->back().place,
-         fmt::format("{}.{}: the last batch brings all further nodes; expected no number of nodes (--gpus limits a "
-                     "cluster)",
-                     named.path(name), batches.size() - 1));
+         fmt::format(
+             "{}.{}: the last batch brings all further nodes; expected no number of nodes (--gpus limits a cluster)",
+             named.path(name), batches.size() - 1));
   return batches;
 }
 
@@ -170,11 +170,10 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   purchase.network_switch = read_steps(fields, {"switch", "Price of one switch, also by quantity."});
   purchase.switch_ports = fields.integer<int>({"switch_ports", "Ports of such a switch. Default: 64."}, 2, 64);
   purchase.cable = read_steps(fields, {"cable", "Price of one cable with its transceivers, also by quantity."});
-  purchase.cables_by_length = read_cable_lengths(
-      fields,
-      {"cables",
-       "Price of one cable by its length, for `size --network`, for example {3 m: 100, 30 m: 900}: a cable takes "
-       "the next length that is long enough. Default: cable."});
+  purchase.cables_by_length =
+      read_cable_lengths(fields, {"cables",
+                                  "Price of one cable by its length, for `size --network`, for example {3 m: 100, 30 "
+                                  "m: 900}: a cable takes the next length that is long enough. Default: cable."});
   if (!purchase.cables_by_length.empty() && purchase.cable.empty())
     fields.refuse("cables", "expected cable, too: the price of a cable in answers that know no lengths");
   purchase.storage = read_steps(

@@ -29,7 +29,7 @@ MeasuredLimits read_limits(const Node* node) {
   if (!node) return limits;
   Fields fields(*node, "limits");
   limits.time = read_error_limits(fields, "_time");
-  limits.time.rank = fields.number("rank_correlation", -1, 1, limits.time.rank);
+  fields.read("rank_correlation", limits.time.rank, -1, 1);
   limits.memory = read_error_limits(fields, "_memory");
   limits.efficiency = read_error_limits(fields, "_efficiency");
   limits.mfu = read_error_limits(fields, "_mfu");

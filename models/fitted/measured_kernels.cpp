@@ -49,7 +49,7 @@ bool read_attention(const MeasuredTable& table, TableRow& row) {
 /// Reads a row of attention's kernels in training. FLOPs, bytes and shape are those that a network counts for them.
 bool read_training_attention(const MeasuredTable& table, TableRow& row) {
   const auto word = [&](const char* column, const std::vector<std::string>& words) {
-    const auto found = std::find(words.begin(), words.end(), table.text(column));
+    const auto found = std::ranges::find(words, table.text(column));
     if (found == words.end())
       table.refuse(fmt::format("{}: \"{}\" is none of {}", column, table.text(column), fmt::join(words, ", ")), column);
     return found - words.begin();

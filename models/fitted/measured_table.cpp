@@ -18,7 +18,7 @@ MeasuredTable::MeasuredTable(const std::filesystem::path& path, const std::vecto
   do
     if (!next())
       throw UserError(name_ + (first_cell.empty() ? ": empty" : ": no column \"" + std::string(first_cell) + "\""));
-  while (!first_cell.empty() && std::find(cells_.begin(), cells_.end(), first_cell) == cells_.end());
+  while (!first_cell.empty() && std::ranges::find(cells_, first_cell) == cells_.end());
   header_ = std::exchange(cells_, {});
   header_line_ = line_;
   for (const char* name : columns) column(name);
@@ -62,11 +62,11 @@ void MeasuredTable::split(const std::string& line) {
 }
 
 bool MeasuredTable::has_column(std::string_view name) const {
-  return std::find(header_.begin(), header_.end(), name) != header_.end();
+  return std::ranges::find(header_, name) != header_.end();
 }
 
 std::size_t MeasuredTable::column(std::string_view name) const {
-  const auto it = std::find(header_.begin(), header_.end(), name);
+  const auto it = std::ranges::find(header_, name);
   if (it == header_.end())
     throw UserError(fmt::format("{}:{}:1: no column \"{}\"{}", name_, header_line_, name, hint(name, header_)));
   return static_cast<std::size_t>(it - header_.begin());

@@ -102,8 +102,7 @@ std::string curves_text(NcclOperation operation, const std::vector<NcclCurve>& c
 /// Source of the number of GPUs from which all-reduce uses the switch.
 constexpr const char* kInSwitchSource =
     "nccl-tests of a B200 with NCCL 2.27.7 (ml-engineering, network/README.md, SHARP): NVLS by itself at 6, 7 and 8 "
-    "GPUs, "
-    "rings at 4 and 5; assumed of all GPUs whose switch can add";
+    "GPUs, rings at 4 and 5; assumed of all GPUs whose switch can add";
 
 /// NCCL sums in the switch from this many GPUs on. The entry names the source of this figure.
 constexpr int kInSwitchFrom = 6;

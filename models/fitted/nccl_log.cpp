@@ -97,9 +97,8 @@ class LogReader {
     name_table();
     if (header_line_ == 0)
       throw UserError(
-          fmt::format("{}:{}:1: no nccl-tests log: expected its table, headed \"size count type redop root "
-                      "time algbw busbw\", or nccl.csv's columns (gpu, nccl_version, op, num_gpus, "
-                      "message_bytes, latency_us)",
+          fmt::format("{}:{}:1: no nccl-tests log: expected its table, headed \"size count type redop root time algbw "
+                      "busbw\", or nccl.csv's columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)",
                       file_, std::max(line_, 1)));
     if (log_.rows.empty())
       throw UserError(fmt::format("{}:{}:1: the table has no rows; expected size, count, …, time, algbw, busbw", file_,
@@ -145,7 +144,7 @@ class LogReader {
 
   /// "NCCL version 2.20.3+cuda12.3"
   void read_version(const Words& words, std::string_view keyword) {
-    const auto word = std::find(words.begin(), words.end(), keyword);
+    const auto word = std::ranges::find(words, keyword);
     if (word != words.end() && word + 1 != words.end()) log_.version = (word + 1)->substr(0, (word + 1)->find('+'));
   }
   /// "nccl-library=22703" is version 2.27.3.
@@ -158,12 +157,12 @@ class LogReader {
 
   /// "#  Rank  0 Group  0 Pid  47450 on  gpu59 device  0 [0x16] NVIDIA GeForce RTX 4090"
   static bool is_rank(const Words& words) {
-    const auto rank = std::find(words.begin(), words.end(), "Rank");
+    const auto rank = std::ranges::find(words, "Rank");
     return rank != words.end() && words.end() - rank > 2 && parse_whole(*(rank + 1)) &&
            std::find(rank, words.end(), "device") != words.end();
   }
   void read_rank(const Words& words) {
-    const auto rank = std::find(words.begin(), words.end(), "Rank");
+    const auto rank = std::ranges::find(words, "Rank");
     ranks_.insert(parse_small(*(rank + 1)));
     const auto on_word = std::find(rank, words.end(), "on");
     if (on_word != words.end() && on_word + 1 != words.end()) hosts_.insert(*(on_word + 1));
@@ -177,7 +176,7 @@ class LogReader {
   }
 
   static bool is_header(const Words& words) {
-    const auto has = [&](const char* w) { return std::find(words.begin(), words.end(), w) != words.end(); };
+    const auto has = [&](const char* w) { return std::ranges::find(words, w) != words.end(); };
     return has("size") && has("count") && has("time") && has("algbw") && has("busbw");
   }
   void read_header(const Words& words) {
@@ -187,7 +186,7 @@ class LogReader {
     header_line_ = line_;
   }
   std::size_t column(const char* name) const {
-    return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
+    return static_cast<std::size_t>(std::ranges::find(columns_, name) - columns_.begin());
   }
 
   void read_row(const Words& words) {
@@ -247,8 +246,8 @@ class LogReader {
     if (unnamed_ > 0 && !guess_ && !hints_.otherwise.empty()) guess_ = parse_nccl_operation(hints_.otherwise);
     if (unnamed_ > 0 && !guess_)
       throw UserError(
-          fmt::format("{}:{}:1: which operation? The log names no program such as all_reduce_perf; give "
-                      "--operation NAME (bench), or write its name into the log's first line",
+          fmt::format("{}:{}:1: which operation? The log names no program such as all_reduce_perf; give --operation "
+                      "NAME (bench), or write its name into the log's first line",
                       file_, first_unnamed_));
     for (std::size_t i = log_.rows.size() - unnamed_; i < log_.rows.size(); ++i) log_.rows[i].operation = *guess_;
     unnamed_ = 0;

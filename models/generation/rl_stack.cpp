@@ -15,9 +15,8 @@ PublishedTensors published_tensors(const NetworkEntry& model) {
     tensors.experts = static_cast<double>(config->experts.count);
   }
   for (const Layer& layer : make_network(model, 1, 1, Precision::bf16).layers) {
-    const bool packs_experts =
-        std::any_of(layer.parameters.begin(), layer.parameters.end(),
-                    [](const ParameterTensor& tensor) { return tensor.expert && tensor.in == 0; });
+    const bool packs_experts = std::ranges::any_of(
+        layer.parameters, [](const ParameterTensor& tensor) { return tensor.expert && tensor.in == 0; });
     for (const ParameterTensor& tensor : layer.parameters)
       tensors.count += tensor.expert && !packs_experts ? std::round(tensor.elements / (tensor.in * tensor.out)) : 1;
   }

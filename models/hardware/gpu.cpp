@@ -61,9 +61,9 @@ void fit_to_peak(Gpu& gpu, FlopsPerSecond rated) {
 }
 
 void read_power_limit(Gpu& gpu, Fields& fields) {
-  gpu.clock_by_power = fields.number(
+  fields.read(
       {"clock_by_power", "Under a power limit the clock is proportional to the power above idle to this exponent."},
-      kLeastShare, 1, gpu.clock_by_power);
+      gpu.clock_by_power, kLeastShare, 1);
   gpu.power_limit = fields.power(
       {"power_limit", "Power limit set for the board (nvidia-smi --power-limit); 0: power.busy."}, Watts{0});
   if (gpu.power_limit.value == 0) return;

@@ -99,25 +99,22 @@ void read_sizes(NcclRatios::Sizes& sizes, Key key, Fields& fields) {
 
 void read_nccl_ratios(NcclRatios& ratios, Fields& fields) {
   constexpr double least = 0.05, most = 20;
-  ratios.startup =
-      fields.number({"startup", "Ratio of NCCL's start-ups in a node to those of the catalog (trainyard anchor)."},
-                    least, most, ratios.startup);
-  ratios.rate = fields.number(
-      {"rate", "Ratio of the rates that NCCL reaches in a node to those of the catalog (trainyard anchor)."}, least,
-      most, ratios.rate);
-  ratios.network_startup = fields.number(
-      {"network_startup", "Ratio of NCCL's start-ups between nodes to those of the catalog (trainyard anchor)."}, least,
-      most, ratios.network_startup);
-  ratios.network_rate = fields.number({"network_rate",
-                                       "Ratio of the rates that NCCL reaches between nodes to those of the catalog, "
-                                       "for example 0.9 (trainyard anchor)."},
-                                      least, most, ratios.network_rate);
-  read_sizes(
-      ratios.measured,
-      {"measured",
-       "Sizes of the collectives in a node that trainyard anchor fitted the ratios to, so that intervals of such "
-       "sizes are narrower: a map, for example {least: 8 B, most: 8 GiB}."},
-      fields);
+  fields.read({"startup", "Ratio of NCCL's start-ups in a node to those of the catalog (trainyard anchor)."},
+              ratios.startup, least, most);
+  fields.read({"rate", "Ratio of the rates that NCCL reaches in a node to those of the catalog (trainyard anchor)."},
+              ratios.rate, least, most);
+  fields.read(
+      {"network_startup", "Ratio of NCCL's start-ups between nodes to those of the catalog (trainyard anchor)."},
+      ratios.network_startup, least, most);
+  fields.read({"network_rate",
+               "Ratio of the rates that NCCL reaches between nodes to those of the catalog, "
+               "for example 0.9 (trainyard anchor)."},
+              ratios.network_rate, least, most);
+  read_sizes(ratios.measured,
+             {"measured",
+              "Sizes of the collectives in a node that trainyard anchor fitted the ratios to, so that intervals of "
+              "such sizes are narrower: a map, for example {least: 8 B, most: 8 GiB}."},
+             fields);
   read_sizes(ratios.network_measured,
              {"network_measured", "Such sizes of collectives between nodes, for example {least: 8 B, most: 8 GiB}."},
              fields);
@@ -148,7 +145,7 @@ void read_host(NodeType& node, Fields& fields, const Catalog& catalog) {
     node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
   node.host_memory = fields.bytes({"host_memory", "Host memory of the node; 0: not stated."}, Bytes{0});
   fields.read_map("nvme", [&](Fields& nvme) { read_nvmes(node, *fields.child("nvme"), nvme, catalog); });
-  node.staging_chunk = fields.bytes(
+  fields.read(
       {"staging_chunk", "Size of a staging buffer in host memory: larger messages are pipelined in such chunks."},
       node.staging_chunk);
   node.fabric =
@@ -171,7 +168,7 @@ void erase_typed_figures(Node& node, std::string_view part, std::span<const std:
   const Node* type = typed ? typed->find("type") : nullptr;
   if (!type || type->kind == Node::Kind::null) return;
   std::erase_if(typed->fields, [&figures](const auto& field) {
-    return field.first == "type" || std::find(figures.begin(), figures.end(), field.first) != figures.end();
+    return field.first == "type" || std::ranges::find(figures, field.first) != figures.end();
   });
 }
 

@@ -71,11 +71,10 @@ void read_hca_figures(Hca& hca, Fields& fields) {
                     least_efficiency, 1, 1);
   hca.rate = fields.bandwidth({"rate", "Rate of one adapter, each way."});
   hca.latency = read_latency(fields, {"latency", "Latency of an adapter from host to wire, on each side."});
-  const std::string transport =
-      fields.choice({"transport",
-                     "Protocol of an adapter; rdma: it moves the data; tcp: the CPU copies them; grpc: TCP, "
-                     "and TensorFlow's calls copy in user space."},
-                    {"rdma", "tcp", "grpc"}, "rdma");
+  const std::string transport = fields.choice({"transport",
+                                               "Protocol of an adapter; rdma: it moves the data; tcp: the CPU copies "
+                                               "them; grpc: TCP, and TensorFlow's calls copy in user space."},
+                                              {"rdma", "tcp", "grpc"}, "rdma");
   hca.grpc = transport == "grpc";
   hca.tcp = hca.grpc || transport == "tcp";
   hca.nccl_network =

@@ -195,7 +195,7 @@ std::vector<std::string> devices_of_graph(const NodeType& node) {
 
 std::string end_of_wire(Fields& fields, const char* key, const std::vector<std::string>& devices) {
   std::string name = fields.text(key);
-  if (std::find(devices.begin(), devices.end(), name) == devices.end())
+  if (std::ranges::find(devices, name) == devices.end())
     fields.refuse(key,
                   fmt::format("the wire ends at \"{}\", which is no device of the node{}", name, hint(name, devices)));
   return name;
@@ -273,7 +273,7 @@ void read_graph(NodeType& node, Fields& fields) {
       const std::vector<std::string> used_names = devices_of_graph(node);
       if (name.kind != Node::Kind::scalar || name.scalar.empty() || name.scalar.find('/') != std::string::npos)
         fail(name.place, fmt::format("{}: switches: expected names without \"/\"", fields.what()));
-      if (std::find(used_names.begin(), used_names.end(), name.scalar) != used_names.end())
+      if (std::ranges::find(used_names, name.scalar) != used_names.end())
         fail(name.place, fmt::format("{}: switches: \"{}\" is there twice", fields.what(), name.scalar));
       node.extra_switches.push_back(name.scalar);
     }
@@ -287,10 +287,9 @@ void read_graph(NodeType& node, Fields& fields) {
                                    fields.what(), i, wire.a, wire.b));
   }
   if (node.lanes_per_socket > 0 || node.device_lanes > 0)
-    fail(fields.place_of("pcie"),
-         fmt::format("{}: pcie: lanes_per_socket and device_lanes have no effect in a graph, whose "
-                     "wires have lanes of their own",
-                     fields.what()));
+    fail(fields.place_of("pcie"), fmt::format("{}: pcie: lanes_per_socket and device_lanes have no effect in a graph, "
+                                              "whose wires have lanes of their own",
+                                              fields.what()));
 }
 
 }  // namespace trainyard

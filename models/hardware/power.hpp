@@ -1,5 +1,4 @@
 #pragma once
-#include <string>
 
 #include "models/reading/document.hpp"
 

@@ -90,7 +90,7 @@ class NcclReader {
   }
 
   void note(const std::string& text) {
-    if (std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
+    if (std::ranges::find(notes, text) == notes.end()) notes.push_back(text);
   }
 
   void read_cpu(const XmlElement& cpu, int socket) {

@@ -153,10 +153,10 @@ class MatrixReader {
     while (token < line.tokens.size()) {
       const int column = line.tokens[token].column;
       std::string words = line.tokens[token++].text;
-      while (token < line.tokens.size() && std::find(names.begin(), names.end(), words) == names.end() &&
+      while (token < line.tokens.size() && std::ranges::find(names, words) == names.end() &&
              words.size() < names.back().size())
         words += " " + line.tokens[token++].text;
-      if (std::find(names.begin(), names.end(), words) == names.end())
+      if (std::ranges::find(names, words) == names.end())
         refuse(line, column, fmt::format("{}: unknown column{}", quoted_word(words), hint(words, names)));
       affinities_.push_back(words);
     }

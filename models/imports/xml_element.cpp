@@ -19,7 +19,7 @@ class XmlReader {
   XmlPlace place(std::ptrdiff_t offset) const {
     const std::string_view preceding = text_.substr(0, static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset)));
     const std::size_t line_end = preceding.rfind('\n');
-    return {file_, 1 + static_cast<int>(std::count(preceding.begin(), preceding.end(), '\n')),
+    return {file_, 1 + static_cast<int>(std::ranges::count(preceding, '\n')),
             static_cast<int>(preceding.size() - (line_end == std::string_view::npos ? 0 : line_end + 1)) + 1};
   }
 

@@ -325,7 +325,7 @@ Node Catalog::resolve_typed(std::string_view kind, const Node& part, std::span<c
   Node changes = part;
   std::erase_if(changes.fields, [&](const auto& field) {
     const auto& [key, node] = field;
-    const bool figure = std::find(figures.begin(), figures.end(), key) != figures.end();
+    const bool figure = std::ranges::find(figures, key) != figures.end();
     return !figure || (holds(node.place) && !holds(type.place));
   });
   return resolve(kind, changes.fields.empty() ? type : merge_nodes(type, changes));

@@ -172,6 +172,16 @@ class Fields {
   Hertz frequency(Key key, std::optional<Hertz> fallback = {});
   Watts power(Key key, std::optional<Watts> fallback = {});
 
+  // Each of these keys has the present value as its default.
+  void read(Key key, bool& value) { value = boolean(key, value); }
+  void read(Key key, std::string& value) { value = text(key, value); }
+  void read(Key key, Bytes& value) { value = bytes(key, value); }
+  void read(Key key, double& value, double least, double most) { value = number(key, least, most, value); }
+  template <std::integral Whole>
+  void read(Key key, Whole& value, std::int64_t least, std::type_identity_t<Whole> most) {
+    value = integer_within<Whole>(key, least, most, value);
+  }
+
   bool knows(std::string_view key) const;  ///< has the key been looked up?
   /// Throws for the first key that nobody read. Call it last.
   void finish() const;

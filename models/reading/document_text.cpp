@@ -266,7 +266,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 }
 
 std::size_t place_among(std::string_view word, const std::vector<std::string>& names) {
-  return static_cast<std::size_t>(std::find(names.begin(), names.end(), word) - names.begin());
+  return static_cast<std::size_t>(std::ranges::find(names, word) - names.begin());
 }
 
 std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names) {

@@ -45,7 +45,7 @@ const Node& value_of_figure(const Node& figure, const Node& value, const std::st
   static const std::vector<std::string> keys{"value", "source", "unverified"};
   for (const auto& [key, node] : figure.fields) {
     if (&node == &value) continue;
-    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+    if (std::ranges::find(keys, key) == keys.end())
       fail(node.key_place, fmt::format("{}: unknown key \"{}\" of a figure{}", path, key, hint(key, keys)));
     if (key == "source" && node.kind != Node::Kind::scalar) fail(node.place, path + ": expected a source");
     if (key == "unverified" && node.scalar != "true" && node.scalar != "false")
@@ -174,7 +174,7 @@ void Fields::require_all(const std::vector<std::string>& paths) const {
   }
   if (missing.size() < 2) return;
   for (const auto& [key, node] : node_->fields)
-    if (std::find(heads.begin(), heads.end(), key) == heads.end()) others.push_back(key);
+    if (std::ranges::find(heads, key) == heads.end()) others.push_back(key);
   for (const std::string& path : missing)  // a similar key is more likely a misspelling
     if (nearest(path, others)) return;
   fail(place_, fmt::format("{}missing keys \"{}\"", what_.empty() ? "" : what_ + ": ", fmt::join(missing, "\", \"")));
@@ -281,9 +281,7 @@ Watts Fields::power(Key key, std::optional<Watts> fallback) {
   return quantity(key, fallback, "a power such as 400 W", " W", parse_power);
 }
 
-bool Fields::knows(std::string_view key) const {
-  return std::find(read_keys_.begin(), read_keys_.end(), key) != read_keys_.end();
-}
+bool Fields::knows(std::string_view key) const { return std::ranges::find(read_keys_, key) != read_keys_.end(); }
 
 void Fields::finish() const {
   for (const auto& [key, node] : node_->fields)

@@ -8,8 +8,8 @@ namespace trainyard {
 
 /// A key or name that users may look for but that is not modelled, with the nearest names that are modelled.
 struct UnmodelledKey {
-  const char* what;
-  const char* path;                  ///< field of a scenario in which users would name it
+  std::string what;
+  std::string path;                  ///< field of a scenario in which users would name it
   std::vector<std::string> words;    ///< names that users would write there
   std::vector<std::string> nearest;  ///< names to write instead; for models those of `model_type` and of the catalog
 };

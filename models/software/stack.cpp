@@ -19,9 +19,8 @@ Seconds overhead(Fields& fields, Key key) {
 void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   parallel.zero_stage = fields.integer<int>({"zero_stage", "ZeRO stage if the plan states none, for example 1."}, 0, 0);
   if (parallel.zero_stage > 3) fields.refuse("zero_stage", "expected 0, 1, 2 or 3");
-  parallel.sequence =
-      fields.boolean({"sequence", "Whether sequence parallelism is on if tensor parallelism is."}, parallel.sequence);
-  parallel.overlap_tensor = fields.boolean(
+  fields.read({"sequence", "Whether sequence parallelism is on if tensor parallelism is."}, parallel.sequence);
+  fields.read(
       {"overlap_tensor", "Whether exchanges of tensor parallelism overlap with products that do not need them."},
       parallel.overlap_tensor);
   fields.read_map(
@@ -36,40 +35,33 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
         parallel.user_buffers_fp8 =
             parallel.user_buffers == 0 ? 0 : in_fp8;  // a stack may set `overlapped: 0` on its base
       });
-  parallel.overlap_parameters = fields.boolean(
+  fields.read(
       {"overlap_parameters", "Whether parameters are gathered during the next forward pass with ZeRO stages 1 and 2."},
       parallel.overlap_parameters);
-  parallel.overlap_slices =
-      fields.boolean({"overlap_slices",
-                      "Whether copies of states on several slices of chips sum their gradients during the backward "
-                      "pass. false: it waits for each sum."},
-                     parallel.overlap_slices);
-  parallel.overlap_experts = fields.boolean(
+  fields.read({"overlap_slices",
+               "Whether copies of states on several slices of chips sum their gradients "
+               "during the backward pass. false: it waits for each sum."},
+              parallel.overlap_slices);
+  fields.read(
       {"overlap_experts", "Whether a forward and a backward pass alternate, so that exchanges of experts are hidden."},
       parallel.overlap_experts);
-  parallel.overlap_pipeline = fields.boolean(
-      {"overlap_pipeline", "Whether stages go on while their messages are sent."}, parallel.overlap_pipeline);
-  parallel.scatter_gather =
-      fields.boolean({"scatter_gather", "Whether each tensor rank sends a part of the tensor to the next stage."},
-                     parallel.scatter_gather);
+  fields.read({"overlap_pipeline", "Whether stages go on while their messages are sent."}, parallel.overlap_pipeline);
+  fields.read({"scatter_gather", "Whether each tensor rank sends a part of the tensor to the next stage."},
+              parallel.scatter_gather);
 }
 
 void read_host(SoftwareStack::Host& host, Fields& fields) {
-  host.runs_ahead =
-      fields.boolean({"runs_ahead", "Whether the host launches kernels before the GPU reaches them."}, host.runs_ahead);
+  fields.read({"runs_ahead", "Whether the host launches kernels before the GPU reaches them."}, host.runs_ahead);
   host.micro_batch =
       overhead(fields, {"micro_batch", "Host time at the beginning of each pass of a micro-batch, for example 1 ms."});
-  host.waits_for_messages = fields.boolean(
+  fields.read(
       {"waits_for_messages", "Whether the host launches a stage's pass after the message from the other stage."},
       host.waits_for_messages);
-  host.waits_for_routing = fields.boolean(
-      {"waits_for_routing", "Whether the host reads the rows of each expert before it launches the experts."},
-      host.waits_for_routing);
-  host.cuda_graphs =
-      fields.boolean({"cuda_graphs", "Whether kernels between two exchanges are launched together."}, host.cuda_graphs);
-  host.launch_blocking =
-      fields.boolean({"launch_blocking", "Whether the host waits for each kernel's end (CUDA_LAUNCH_BLOCKING=1)."},
-                     host.launch_blocking);
+  fields.read({"waits_for_routing", "Whether the host reads the rows of each expert before it launches the experts."},
+              host.waits_for_routing);
+  fields.read({"cuda_graphs", "Whether kernels between two exchanges are launched together."}, host.cuda_graphs);
+  fields.read({"launch_blocking", "Whether the host waits for each kernel's end (CUDA_LAUNCH_BLOCKING=1)."},
+              host.launch_blocking);
   if (host.launch_blocking && host.cuda_graphs)
     fields.refuse("launch_blocking", "not with cuda_graphs, which launch kernels together");
   for (const char* key : {"micro_batch", "waits_for_messages", "waits_for_routing", "cuda_graphs", "launch_blocking"})
@@ -78,7 +70,7 @@ void read_host(SoftwareStack::Host& host, Fields& fields) {
 
 void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, Fields& fields) {
   constexpr double least = 0.1, most = 10;
-  const auto read = [&](Key key, double& value) { value = fields.number(key, least, most, value); };
+  const auto read = [&](Key key, double& value) { fields.read(key, value, least, most); };
   read({"elementwise", "Ratio of the time of kernels bound by memory, for example 1.1."}, slowdowns.elementwise);
   read({"optimizer", "Ratio of the time of the update, for example 1.1."}, slowdowns.optimizer);
   read({"products", "Ratio of the time of matrix products, for example 1.05."}, slowdowns.products);
@@ -94,76 +86,80 @@ void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, Fields& fields) {
 }
 
 void read_fusions(Fields& fields, Fusions& f) {
-  const auto read = [&fields](Key key, bool& value) { value = fields.boolean(key, value); };
-  read({"flash_attention", "Whether one kernel computes attention and never writes the scores."}, f.flash_attention);
-  read({"fused_softmax", "Whether scale, mask and softmax are one kernel without flash attention."}, f.fused_softmax);
-  read({"fused_loss", "Whether one kernel reads the logits and writes their gradient in place."}, f.fused_loss);
-  read({"fused_gated_activation", "Whether one kernel computes silu(gate) · up."}, f.fused_gated_activation);
-  read({"experts_in_turn", "Whether products of a rank's experts are separate kernels, one after another."},
-       f.experts_in_turn);
-  read({"fused_projections",
-        "Whether query, key and value have one weight and product, and the gate and up projections another."},
-       f.fused_projections);
-  read({"fused_rotary", "Whether one kernel rotates queries and keys."}, f.fused_rotary);
-  read({"scales_fused_rotary", "Whether the kernel that rotates queries and keys also scales them, as YaRN does."},
-       f.scales_fused_rotary);
-  read({"fused_norm_gradients", "Whether one kernel computes the gradients of a norm's input and weights."},
-       f.fused_norm_gradients);
-  read({"fused_bias_dropout_add", "Whether one kernel adds a branch's bias, drops out and adds the residual."},
-       f.fused_bias_dropout_add);
-  read({"fused_gradient_accumulation",
-        "Whether products of weight gradients add them to those of earlier micro-batches; needs gradient_precision."},
-       f.fused_gradient_accumulation);
-  read({"lasting_gather_buffer",
-        "Whether the buffer for the gathered input of the output projection stays allocated (Megatron-LM)."},
-       f.lasting_gather_buffer);
-  read({"early_stop",
-        "Whether full recomputation ends with the last tensor that the backward pass reads (PyTorch's checkpoint)."},
-       f.early_stop);
-  read({"autocast",
-        "Whether parameters and the residual stream are in fp32 and are cast before each product (torch.autocast)."},
-       f.autocast);
-  read({"eager_heads",
-        "Whether queries and keys are rotated by three eager kernels, and keys and values copied for every head "
-        "(Meta's Llama)."},
-       f.eager_heads);
-  read({"aligned_tensor_cores",
-        "Whether products of unfused attention leave the tensor cores if heads are no multiple of 16 bytes wide "
-        "(cuBLAS 11)."},
-       f.aligned_tensor_cores);
-  read({"fp8_activation_input", "Whether inputs of activations are kept in fp8 if products are in fp8."},
-       f.fp8_activation_input);
-  read({"fp8_attention", "Whether attention reads and keeps its tensors in fp8 if products are in fp8."},
-       f.fp8_attention);
-  read({"fp8_norms", "Whether norms before products in fp8 write fp8 if the scale is known before."}, f.fp8_norms);
-  read({"fused_operations",
-        "Whether gated activations write operands in fp8 and products of adapters add in place (te.ops)."},
-       f.fused_operations);
+  fields.read({"flash_attention", "Whether one kernel computes attention and never writes the scores."},
+              f.flash_attention);
+  fields.read({"fused_softmax", "Whether scale, mask and softmax are one kernel without flash attention."},
+              f.fused_softmax);
+  fields.read({"fused_loss", "Whether one kernel reads the logits and writes their gradient in place."}, f.fused_loss);
+  fields.read({"fused_gated_activation", "Whether one kernel computes silu(gate) · up."}, f.fused_gated_activation);
+  fields.read({"experts_in_turn", "Whether products of a rank's experts are separate kernels, one after another."},
+              f.experts_in_turn);
+  fields.read({"fused_projections",
+               "Whether query, key and value have one weight and product, and the gate and up projections another."},
+              f.fused_projections);
+  fields.read({"fused_rotary", "Whether one kernel rotates queries and keys."}, f.fused_rotary);
+  fields.read(
+      {"scales_fused_rotary", "Whether the kernel that rotates queries and keys also scales them, as YaRN does."},
+      f.scales_fused_rotary);
+  fields.read({"fused_norm_gradients", "Whether one kernel computes the gradients of a norm's input and weights."},
+              f.fused_norm_gradients);
+  fields.read({"fused_bias_dropout_add", "Whether one kernel adds a branch's bias, drops out and adds the residual."},
+              f.fused_bias_dropout_add);
+  fields.read(
+      {"fused_gradient_accumulation",
+       "Whether products of weight gradients add them to those of earlier micro-batches; needs gradient_precision."},
+      f.fused_gradient_accumulation);
+  fields.read({"lasting_gather_buffer",
+               "Whether the buffer for the gathered input of the output projection stays allocated (Megatron-LM)."},
+              f.lasting_gather_buffer);
+  fields.read(
+      {"early_stop",
+       "Whether full recomputation ends with the last tensor that the backward pass reads (PyTorch's checkpoint)."},
+      f.early_stop);
+  fields.read(
+      {"autocast",
+       "Whether parameters and the residual stream are in fp32 and are cast before each product (torch.autocast)."},
+      f.autocast);
+  fields.read({"eager_heads",
+               "Whether queries and keys are rotated by three eager kernels, and keys and values copied for every head "
+               "(Meta's Llama)."},
+              f.eager_heads);
+  fields.read({"aligned_tensor_cores",
+               "Whether products of unfused attention leave the tensor cores if heads are no multiple of 16 bytes wide "
+               "(cuBLAS 11)."},
+              f.aligned_tensor_cores);
+  fields.read({"fp8_activation_input", "Whether inputs of activations are kept in fp8 if products are in fp8."},
+              f.fp8_activation_input);
+  fields.read({"fp8_attention", "Whether attention reads and keeps its tensors in fp8 if products are in fp8."},
+              f.fp8_attention);
+  fields.read({"fp8_norms", "Whether norms before products in fp8 write fp8 if the scale is known before."},
+              f.fp8_norms);
+  fields.read({"fused_operations",
+               "Whether gated activations write operands in fp8 and products of adapters add in place (te.ops)."},
+              f.fused_operations);
   f.fp8_scaling = fields.one_of({"fp8_scaling", "Scaling of operands in fp8 if a plan states none."}, fp8_scalings(),
                                 f.fp8_scaling);
   constexpr double most_launches = 10000;
-  f.expert_layer_launches = fields.number(
+  fields.read(
       {"expert_layer_launches",
        "Number of kernels that the host launches for a forward pass of routed experts in fp8, for example 150."},
-      0, most_launches, f.expert_layer_launches);
-  f.expert_launches =
-      fields.number({"expert_launches", "Number of further kernel launches for each expert of a rank, for example 3."},
-                    0, most_launches, f.expert_launches);
-  f.fp8_linear_launches =
-      fields.number({"fp8_linear_launches",
-                     "Number of kernels that the host launches for a linear layer in fp8 in each pass, for example 5."},
-                    0, most_launches, f.fp8_linear_launches);
-  read({"weighted_expert_activation",
-        "Whether an expert's activation multiplies by the router's weights, so that its output need not be kept."},
-       f.weighted_expert_activation);
+      f.expert_layer_launches, 0, most_launches);
+  fields.read({"expert_launches", "Number of further kernel launches for each expert of a rank, for example 3."},
+              f.expert_launches, 0, most_launches);
+  fields.read({"fp8_linear_launches",
+               "Number of kernels that the host launches for a linear layer in fp8 in each pass, for example 5."},
+              f.fp8_linear_launches, 0, most_launches);
+  fields.read(
+      {"weighted_expert_activation",
+       "Whether an expert's activation multiplies by the router's weights, so that its output need not be kept."},
+      f.weighted_expert_activation);
   f.batch_norm = fields.one_of({"fused_batch_norm",
                                 "Kernels that are fused with batch norms: the activation, the convolution before "
                                 "(statistics), or those before and after (convolution). Default: none."},
                                {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);
-  f.vocabulary_multiple = fields.integer_within<int>(
-      {"vocabulary_multiple",
-       "Number of which a multiple, for each tensor rank, is the padded vocabulary, for example 128."},
-      1, 65536, f.vocabulary_multiple);
+  fields.read({"vocabulary_multiple",
+               "Number of which a multiple, for each tensor rank, is the padded vocabulary, for example 128."},
+              f.vocabulary_multiple, 1, 65536);
 }
 
 void read_memory(Fields& fields, SoftwareStack& stack) {
@@ -188,16 +184,15 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
                                        "Number format of gradients that are summed over micro-batches and replicas, "
                                        "for example fp32. Default: the network's."},
                                       {"fp32", "fp16", "bf16", "fp64"}));
-  stack.master_parameters = fields.boolean(
-      {"master_parameters",
-       "Whether all stored parameters are in fp32 and are cast when they are used (FSDP's mixed precision)."},
-      stack.master_parameters);
+  fields.read({"master_parameters",
+               "Whether all stored parameters are in fp32 and are cast when they are used (FSDP's mixed precision)."},
+              stack.master_parameters);
   if (fields.has("optimizer_states"))
     stack.optimizer_states = parse_precision(
         fields.choice({"optimizer_states",
                        "Precision of the optimizer's states if a plan states none, for example bf16. Default: fp32."},
                       {"fp32", "bf16", "fp16", "fp8"}));
-  stack.master_weights = fields.boolean(
+  fields.read(
       {"master_weights",
        "Whether 16-bit parameters have a copy in fp32 that the optimizer updates, if a plan does not state it."},
       stack.master_weights);
@@ -205,14 +200,12 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
       {"optimizer_traffic",
        "Bytes that an update reads and writes for each parameter, for example 20 B. Default: the optimizer's."},
       Bytes{0});
-  stack.dummy_weight_gradients = fields.boolean(
-      {"dummy_weight_gradients",
-       "Whether autograd gets dummy tensors for weight gradients that products add up (TransformerEngine)."},
-      stack.dummy_weight_gradients);
-  stack.reserved_memory = fields.number(
-      {"reserved_memory",
-       "Ratio of the memory that the allocator reserves to the most that is allocated, for example 1.05."},
-      1, 10, stack.reserved_memory);
+  fields.read({"dummy_weight_gradients",
+               "Whether autograd gets dummy tensors for weight gradients that products add up (TransformerEngine)."},
+              stack.dummy_weight_gradients);
+  fields.read({"reserved_memory",
+               "Ratio of the memory that the allocator reserves to the most that is allocated, for example 1.05."},
+              stack.reserved_memory, 1, 10);
   const bool bare =
       fields.boolean({"bare_memory", "Whether the memory of CUDA's context and NCCL's buffers is left out."},
                      false);  // neither context nor buffers of NCCL
@@ -221,17 +214,14 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   else if (fields.has("context"))
     stack.context = fields.bytes({"context", "Memory of CUDA's context and libraries on a device, for example 1 GiB."});
   if (!bare)
-    stack.communicator =
-        fields.bytes({"communicator", "Memory of NCCL's buffers for each communicator of a rank, for example 600 MiB."},
-                     stack.communicator);
-  stack.deepspeed_memory =
-      fields.boolean({"deepspeed_memory", "Whether the memory of DeepSpeed's pipeline and 16-bit optimizers counts."},
-                     stack.deepspeed_memory);
-  stack.recomputed_gradients =
-      fields.number({"recomputed_gradients",
-                     "Size of the gradients inside a recomputed block, relative to its activations, for example 1."},
-                    0, 10, stack.recomputed_gradients);
-  stack.keeps_stage_gradient = fields.boolean(
+    fields.read({"communicator", "Memory of NCCL's buffers for each communicator of a rank, for example 600 MiB."},
+                stack.communicator);
+  fields.read({"deepspeed_memory", "Whether the memory of DeepSpeed's pipeline and 16-bit optimizers counts."},
+              stack.deepspeed_memory);
+  fields.read({"recomputed_gradients",
+               "Size of the gradients inside a recomputed block, relative to its activations, for example 1."},
+              stack.recomputed_gradients, 0, 10);
+  fields.read(
       {"keeps_stage_gradient", "Whether the pipeline keeps the last gradient that it sent to the previous stage."},
       stack.keeps_stage_gradient);
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
@@ -282,8 +272,8 @@ void read_nccl(SoftwareStack& stack, Fields& fields) {
   } catch (const UserError& e) {
     fields.refuse("nccl_version", e.what());
   }
-  choice.pxn = fields.boolean(
-      {"nccl_pxn", "Whether NCCL sends through the GPU beside the adapter (false: NCCL_PXN_DISABLE=1)."}, choice.pxn);
+  fields.read({"nccl_pxn", "Whether NCCL sends through the GPU beside the adapter (false: NCCL_PXN_DISABLE=1)."},
+              choice.pxn);
 }
 
 }  // namespace
@@ -314,8 +304,8 @@ SoftwareStack read_stack(const Node& entry) {
   stack.name = fields.text("name", "custom-stack");
   stack.description = fields.text("description", "");
   fields.child("sources");
-  stack.nccl = fields.boolean(
-      {"nccl", "Whether exchanges are NCCL's; false: rings of single messages, as in MPI or Gloo."}, stack.nccl);
+  fields.read({"nccl", "Whether exchanges are NCCL's; false: rings of single messages, as in MPI or Gloo."},
+              stack.nccl);
   read_nccl(stack, fields);
   stack.kernel_dispatch = overhead(fields, {"kernel_dispatch", "Host time to issue one kernel, for example 4 us."});
   stack.collective_launch =
@@ -332,18 +322,14 @@ SoftwareStack read_stack(const Node& entry) {
        "Period in which a coordinator starts exchanges that are ready, for example 1 ms (Horovod); 0: at once."});
   stack.step_overhead =
       overhead(fields, {"step_overhead", "Host time of a step that overlaps with nothing, for example 2 ms."});
-  stack.whole_tensors = fields.boolean({"whole_tensors", "Whether gradient buckets hold whole tensors (PyTorch DDP)."},
-                                       stack.whole_tensors);
-  stack.overlap =
-      fields.boolean({"overlap", "Whether buckets are sent while the backward pass goes on."}, stack.overlap);
-  stack.gradient_bucket_copy =
-      fields.boolean({"gradient_bucket_copy", "Whether buckets are separate buffers, to which gradients are copied."},
-                     stack.gradient_bucket_copy);
+  fields.read({"whole_tensors", "Whether gradient buckets hold whole tensors (PyTorch DDP)."}, stack.whole_tensors);
+  fields.read({"overlap", "Whether buckets are sent while the backward pass goes on."}, stack.overlap);
+  fields.read({"gradient_bucket_copy", "Whether buckets are separate buffers, to which gradients are copied."},
+              stack.gradient_bucket_copy);
   stack.bucket_buffers = fields.integer_within<int>(
       {"bucket_buffers", "Number of bucket buffers that exist at the same time, for example 2; 0: all."}, 0, 1 << 20,
       0);
-  stack.host_buckets = fields.boolean(
-      {"host_buckets", "Whether bucket buffers are in host memory, and the CPU copies."}, stack.host_buckets);
+  fields.read({"host_buckets", "Whether bucket buffers are in host memory, and the CPU copies."}, stack.host_buckets);
   if (stack.host_buckets && !stack.gradient_bucket_copy)
     fields.refuse("host_buckets", "only with gradient_bucket_copy");
   fields.read_map({"parallel", "Defaults of the plan's parallel keys: a map, for example {sequence: true}."},
@@ -378,23 +364,21 @@ SoftwareStack read_stack(const Node& entry) {
             anchor.texts({"features", "Parts of these steps that no shipped measurement has, for example [offload]."});
         stack.anchor.exchange = anchor.number(
             {"exchange", "Largest share of such a step that waits for messages, for example 0.1."}, 0, 1, 0.0);
-        anchor.read_map(
-            {"path",
-             "Largest share of such a step on its critical path, by part: a map, for example {memory: 0.2, network: "
-             "0.1}."},
-            [&](Fields& path) {
-              for (std::size_t part = 0; part < kPathParts.size(); ++part)
-                stack.anchor.path[part] =
-                    path.number({kPathParts[part], "Share of the step, for example 0.1."}, 0, 1, 0.0);
-            });
+        anchor.read_map({"path",
+                         "Largest share of such a step on its critical path, by part: a map, for example {memory: 0.2, "
+                         "network: 0.1}."},
+                        [&](Fields& path) {
+                          for (std::size_t part = 0; part < kPathParts.size(); ++part)
+                            stack.anchor.path[part] =
+                                path.number({kPathParts[part], "Share of the step, for example 0.1."}, 0, 1, 0.0);
+                        });
         stack.anchor.slow_host = anchor.number(
             {"slow_host", "Largest multiple of such a step that a slow host would need to launch it, for example 0.4."},
             0, 1e9, 0.0);
         stack.anchor.wide_tensor = anchor.boolean(
             {"wide_tensor", "true: these steps have tensor groups across nodes, or without an NVSwitch."}, false);
       });
-  stack.long_runs =
-      fields.boolean({"long_runs", "Whether runs are so long that power limits the clock of chips."}, stack.long_runs);
+  fields.read({"long_runs", "Whether runs are so long that power limits the clock of chips."}, stack.long_runs);
   stack.attention_kernel = fields.text(
       {"attention_kernel", "Kernel of flash attention, for example te-cudnn (trainyard list attentions)."}, "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");

@@ -33,7 +33,7 @@ class Cycle {
   void visit(std::size_t index) {
     if (mark_[index] == 2 || !found_.empty()) return;
     if (mark_[index] == 1) {
-      found_.assign(std::find(path_.begin(), path_.end(), index), path_.end());
+      found_.assign(std::ranges::find(path_, index), path_.end());
       return;
     }
     mark_[index] = 1;
@@ -118,11 +118,11 @@ class Report {
     const bool sends = op.kind == Kind::send;
     Wait wait{s.actor, s.index, "", {}};
     if (op.kind == Kind::join) {
-      wait.description = s.transfer ? fmt::format(
-                                          "{} moves bytes with its group (tag {}): they stand still on a link without "
-                                          "capacity",
-                                          name(s.actor), op.message.tag)
-                                    : wait_at_join(s);
+      wait.description =
+          s.transfer
+              ? fmt::format("{} moves bytes with its group (tag {}): they stand still on a link without capacity",
+                            name(s.actor), op.message.tag)
+              : wait_at_join(s);
     } else if (s.transfer) {
       wait.description = fmt::format("{} {} {}: its bytes stand still on a link without capacity", name(s.actor),
                                      sends ? "sends to" : "receives from", name(s.peer));

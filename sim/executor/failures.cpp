@@ -22,7 +22,7 @@ void Failures::set_timers() {
 }
 
 void Failures::apply() {
-  std::sort(due_.begin(), due_.end());
+  std::ranges::sort(due_);
   for (const std::uint32_t index : due_) {
     ActorChange& change = changes_[index];
     if (change.program)

@@ -45,9 +45,9 @@ void Joins::begin(StreamState& last) {
   waiting.push_back(table_.id_of(last));
   if (waiting.size() < m.steps) return;
   Members all = take_waiting(waiting_.find(m.tag));
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   const auto came_last = [&](StreamId id) { return same_moment(table_.streams[id].posted, context_.now); };
-  const OpId cause = table_.streams[*std::find_if(all.begin(), all.end(), came_last)].cause;
+  const OpId cause = table_.streams[*std::ranges::find_if(all, came_last)].cause;
   const bool moves = flows(m);
   for (const StreamId id : all) {
     StreamState& s = table_.streams[id];
@@ -130,7 +130,7 @@ void Joins::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {
   const Transfer& t = transfers_[id];
   const auto of_failed = [this, failed](StreamId member) { return table_.streams[member].actor == failed; };
   const Members& under_way = members_[t.members];
-  if (std::none_of(under_way.begin(), under_way.end(), of_failed)) return;
+  if (std::ranges::none_of(under_way, of_failed)) return;
   transfers_.report(id, transfers_.withdraw(id), Outcome::cancelled, true, true);
   for (const StreamId member : release(id)) {
     table_.streams[member].transfer = {};

@@ -26,12 +26,11 @@ void Links::slow(LinkId link, double speed) {
 }
 
 bool Links::any_down() const {
-  return std::any_of(links_.begin(), links_.end(), [](const State& s) { return s.capacity.value <= 0; });
+  return std::ranges::any_of(links_, [](const State& s) { return s.capacity.value <= 0; });
 }
 
 bool Links::crosses_down(std::span<const LinkUse> links) const {
-  return std::any_of(links.begin(), links.end(),
-                     [this](const LinkUse& use) { return links_[use.link].capacity.value <= 0; });
+  return std::ranges::any_of(links, [this](const LinkUse& use) { return links_[use.link].capacity.value <= 0; });
 }
 
 }  // namespace trainyard::execution

@@ -23,7 +23,7 @@ ChannelId Matcher::channel(Actor from, Actor to, Program::Endpoints endpoints) {
 }
 
 const Matcher::Half* Matcher::Halves::find_later(Tag tag) const {
-  const auto found = std::find_if(later_.begin(), later_.end(), [tag](const Half& half) { return half.tag == tag; });
+  const auto found = std::ranges::find_if(later_, [tag](const Half& half) { return half.tag == tag; });
   return found == later_.end() ? nullptr : &*found;
 }
 

@@ -100,7 +100,7 @@ class Timing {
     auto& moved = times_.moved;
     const GroupId joins_of = op(number).group;
     const auto is_known = [&](const auto& other) { return other.group == &group && other.joins_of == joins_of; };
-    if (std::any_of(moved.begin(), moved.end(), is_known)) return;
+    if (std::ranges::any_of(moved, is_known)) return;
     const std::vector<double> before(times_.phases.size(), 0);
     moved.push_back({&group, joins_of, route_, before, before});
   }
@@ -108,7 +108,7 @@ class Timing {
   bool owns_links(const GroupFlow& group) const {
     if (!group.known_group) return false;
     const std::vector<Actor>& owners = group.known_group->owners;
-    return std::find(owners.begin(), owners.end(), actor_) != owners.end();
+    return std::ranges::find(owners, actor_) != owners.end();
   }
 
   /// Finds the speed of the main part and the rate of the join, which slow each other.
@@ -123,7 +123,7 @@ class Timing {
     const bool leaves = now_.rate == 0;
     const auto capacity = [&](LinkId link) {
       const std::span<const LinkId> ports = machine_.contention()->ports(actor_);
-      const bool port = slow != 1 && std::find(ports.begin(), ports.end(), link) != ports.end();
+      const bool port = slow != 1 && std::ranges::find(ports, link) != ports.end();
       return machine_.links()[position(link)].capacity.value * (port ? slow : 1);
     };
     now_.rate = op(join()).message.rate_cap.value;
@@ -196,7 +196,7 @@ class Timing {
 
   void add_share(GroupId group) {
     const auto is_of_group = [group](const SeriesTimes::Share& share) { return share.group == group; };
-    if (std::any_of(times_.shares.begin(), times_.shares.end(), is_of_group)) return;
+    if (std::ranges::any_of(times_.shares, is_of_group)) return;
     times_.shares.push_back({group, std::vector<double>(times_.phases.size(), 0)});
   }
 };
@@ -226,7 +226,7 @@ const SeriesRuns::CachedTimes& SeriesRuns::cached_times(Actor actor, const Serie
   const CachedTimes*& entry = cached_times_[{actor, &series, first}];
   if (entry) return *entry;
   std::vector<const CachedTimes*>& of_actor = times_of_actor_.grown(actor);
-  const auto same = std::find_if(of_actor.begin(), of_actor.end(), [&](const CachedTimes* other) {
+  const auto same = std::ranges::find_if(of_actor, [&](const CachedTimes* other) {
     return other->times.first == first && differ_only_in_names(*other->times.series, series);
   });
   if (same != of_actor.end()) return *(entry = *same);

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <unordered_map>
 
 #include "sim/error.hpp"
 #include "sim/folding/fold_check.hpp"
-#include "sim/folding/quotient.hpp"
+#include "sim/folding/folded_system.hpp"
 #include "sim/index.hpp"
 #include "sim/process/job.hpp"
 
@@ -32,7 +31,7 @@ class FoldedProgram : public Program {
 
   Pull next(const Op*& op, const Repeat*& rounds) override {
     const Pull pull = original_->next(op, rounds);
-    if (pull == Pull::op && op->kind == Kind::join) op = &meeting(*op);
+    if (pull == Pull::op && op->kind == Kind::join) op = &folded_join(*op);
     return pull;
   }
   std::span<const Actor> slots() const override { return view_.peers; }
@@ -50,13 +49,13 @@ class FoldedProgram : public Program {
   Op join_;  // the join that was returned last
 
   /// Sets the number of members that meet: one of each class.
-  const Op& meeting(const Op& join) {
+  const Op& folded_join(const Op& join) {
     join_ = join;
-    constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;
-    const auto match = view_.meetings.find(join.message.tag >> kMeetingBits);
-    if (match == view_.meetings.end())
+    constexpr Tag kCount = (Tag{1} << kJoinBits) - 1;
+    const auto match = view_.joins.find(join.message.tag >> kJoinBits);
+    if (match == view_.joins.end())
       throw InternalError(fmt::format("a join of an unknown group, {}", join.message.tag));
-    join_.message.tag = match->second.number << kMeetingBits | (join.message.tag & kCount);
+    join_.message.tag = match->second.number << kJoinBits | (join.message.tag & kCount);
     join_.message.steps = match->second.classes;
     return join_;
   }
@@ -65,7 +64,7 @@ class FoldedProgram : public Program {
 /// The attribute by which two actors with the same program differ.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
   if (graph.equivalence_class[a] != graph.equivalence_class[b]) return "another speed";
-  if (graph.meetings[a].size() != graph.meetings[b].size()) return "other groups";
+  if (graph.joins[a].size() != graph.joins[b].size()) return "other groups";
   for (std::size_t s = 0; s < std::min(graph.slots[a].size(), graph.slots[b].size()); ++s)
     if (const SlotRoute& x = graph.slots[a][s], &y = graph.slots[b][s]; !x.is_like(y))
       return fmt::format("another {} to the peer in slot {}",
@@ -161,7 +160,7 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   for (std::size_t l = 0; l < class_of_link_.size(); ++l)
     if (const std::int32_t used = graph.used_number[l]; used >= 0)
       class_of_link_[l] = classes.link_class(position(used));
-  quotient_ = std::make_unique<folding::Quotient>(machine, classes);
+  folded_system_ = std::make_unique<folding::FoldedSystem>(machine, classes);
   ports_.resize(members_.size());
   const Contention* contention = machine.contention();
   for (Actor c = 0; c < this->classes() && contention; ++c)
@@ -214,20 +213,20 @@ std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) cons
 Programs Fold::programs(const ProgramSource& source) const {
   Programs programs;
   for (Actor c = 0; c < classes(); ++c)
-    programs.push_back(std::make_unique<FoldedProgram>(source.program(representative(c)), quotient_->view(c)));
+    programs.push_back(std::make_unique<FoldedProgram>(source.program(representative(c)), folded_system_->view(c)));
   return programs;
 }
 
 const Route& Fold::route(Actor from, Actor to) const {
-  const Route* found = quotient_->route(from, to);
+  const Route* found = folded_system_->route(from, to);
   if (!found) throw InternalError(fmt::format("a folded message from {} to {}, which no slot names", from, to));
   return *found;
 }
 
 bool Fold::meets_itself(Actor class_index, Tag group) const {
-  const auto& meetings = quotient_->view(class_index).meetings;
-  const auto match = meetings.find(group);
-  return match != meetings.end() && match->second.classes == 1;
+  const auto& joins = folded_system_->view(class_index).joins;
+  const auto match = joins.find(group);
+  return match != joins.end() && match->second.classes == 1;
 }
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@
 namespace trainyard {
 
 namespace folding {
-class Quotient;
+class FoldedSystem;
 }
 
 /// Controls whether equivalent actors are simulated only once. automatic: if that at least halves their number and the
@@ -72,7 +72,7 @@ class Fold {
   // Answers for the quotient's machine:
 
   const Route& route(Actor from, Actor to) const;  ///< between two actors of the full simulation
-  /// Returns true if members of a class meet nobody else when they join that group (ActorOutline::Meeting).
+  /// Returns true if members of a class meet nobody else when they join that group (ActorOutline::GroupJoin).
   bool meets_itself(Actor class_index, Tag group) const;
   const std::vector<LinkId>& ports(Actor class_index) const { return ports_[static_cast<std::size_t>(class_index)]; }
 
@@ -85,7 +85,7 @@ class Fold {
   std::vector<LinkClass> links_;
   std::vector<LinkId> class_of_link_;
   std::vector<std::vector<LinkId>> ports_;
-  std::unique_ptr<folding::Quotient> quotient_;
+  std::unique_ptr<folding::FoldedSystem> folded_system_;
 };
 
 }  // namespace trainyard

@@ -17,7 +17,7 @@ using Parts = std::vector<std::tuple<std::uint32_t, std::uint32_t, double>>;
 /// Adds up the weights of the same class and segment: the sum decides how fast a link fills.
 void sum_up(Parts& parts) {
   if (parts.size() < 2) return;
-  std::sort(parts.begin(), parts.end());
+  std::ranges::sort(parts);
   auto last = parts.begin();
   for (auto part = last + 1; part != parts.end(); ++part)
     if (std::get<0>(*last) == std::get<0>(*part) && std::get<1>(*last) == std::get<1>(*part))
@@ -68,7 +68,7 @@ class Check {
       const auto& [segment, weight, count] = graph_.crossing_kinds[c.kind];
       parts.insert(parts.end(), count, {class_of_bundle(c.bundle), segment, weight});
     }
-    std::sort(parts.begin(), parts.end());
+    std::ranges::sort(parts);
     return parts;
   }
 
@@ -80,10 +80,10 @@ class Check {
       return slot.peer < graph_.actors() ? class_of_[graph_.element(slot.peer)]
                                          : ~static_cast<std::uint32_t>(slot.peer);
     };
-    const auto group_class = [this](const Meeting& meeting) { return class_of_[graph_.group_element(meeting.group)]; };
+    const auto group_class = [this](const GroupJoin& join) { return class_of_[graph_.group_element(join.group)]; };
     if (!std::ranges::equal(graph_.slots[a], graph_.slots[f], {}, peer_class, peer_class)) return "peers";
-    if (graph_.meetings[a].size() != graph_.meetings[f].size()) return "numbers of groups";
-    if (!std::ranges::equal(graph_.meetings[a], graph_.meetings[f], {}, group_class, group_class)) return "groups";
+    if (graph_.joins[a].size() != graph_.joins[f].size()) return "numbers of groups";
+    if (!std::ranges::equal(graph_.joins[a], graph_.joins[f], {}, group_class, group_class)) return "groups";
     return same_links(graph_.crossings[a], graph_.crossings[f]) ? nullptr : "links";
   }
 
@@ -97,7 +97,7 @@ class Check {
 
   Parts members_of(const FoldGroup& group) const {
     Parts parts;
-    for (const auto& [actor, meeting] : group.members) parts.emplace_back(class_of_[graph_.element(actor)], meeting, 1);
+    for (const auto& [actor, join] : group.members) parts.emplace_back(class_of_[graph_.element(actor)], join, 1);
     sum_up(parts);
     return parts;
   }
@@ -116,7 +116,7 @@ class Check {
     std::vector<std::pair<double, std::uint64_t>> all;
     for (const std::uint32_t l : graph_.bundles[bundle])
       all.emplace_back(graph_.link(l).capacity.value, graph_.changes(l));
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     return all;
   }
 

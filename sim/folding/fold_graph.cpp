@@ -30,14 +30,14 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
                      Actor most_classes)
     : used_number(machine.links().size(), -1),
       machine_(machine),
-      shift_(link_changes.empty() ? Shift::find(machine, source) : Shift(source.actors())) {
+      symmetry_(link_changes.empty() ? CyclicSymmetry::find(machine, source) : CyclicSymmetry(source.actors())) {
   take_outlines(source);
-  const double pairs = static_cast<double>(slots.elements()) * shift_.size();
+  const double pairs = static_cast<double>(slots.elements()) * symmetry_.size();
   if (pairs > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", pairs);
   if (refusal_.empty()) compare_peers(most_classes);
   if (too_many_classes_) return;
-  for (Actor orbit = 0; orbit < shift_.orbits() && refusal_.empty(); ++orbit)
-    take_slot_routes(shift_.representative(orbit));
+  for (Actor orbit = 0; orbit < symmetry_.orbits() && refusal_.empty(); ++orbit)
+    take_slot_routes(symmetry_.representative(orbit));
   if (!refusal_.empty()) return;
   find_reverse_slots();
   for (FoldGroup& group : groups) take_group(group);
@@ -48,9 +48,9 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
 void FoldGraph::take_outlines(const ProgramSource& source) {
   std::unordered_map<Tag, std::uint32_t> group_index;
   std::vector<SlotRoute> slots_of_actor;
-  std::vector<Meeting> meetings_of_actor;
-  for (Actor orbit = 0; orbit < shift_.orbits(); ++orbit) {
-    const Actor a = shift_.representative(orbit);
+  std::vector<GroupJoin> joins_of_actor;
+  for (Actor orbit = 0; orbit < symmetry_.orbits(); ++orbit) {
+    const Actor a = symmetry_.representative(orbit);
     const ActorOutline outline = source.outline(a);
     texts.push_back(outline.text);
     equivalence_class.push_back(machine_.equivalence_class(a));
@@ -60,24 +60,24 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
       slots_of_actor.push_back({.peer = peer, .first = static_cast<std::uint16_t>(first)});
     }
     slots.add(slots_of_actor);
-    meetings_of_actor.clear();
-    for (const ActorOutline::Meeting& meeting : outline.meetings) {
-      const auto [found, fresh] = group_index.try_emplace(meeting.group, static_cast<std::uint32_t>(groups.size()));
+    joins_of_actor.clear();
+    for (const ActorOutline::GroupJoin& join : outline.joins) {
+      const auto [found, fresh] = group_index.try_emplace(join.group, static_cast<std::uint32_t>(groups.size()));
       const std::uint32_t number = found->second;
       if (fresh) {
-        FoldGroup& group = groups.emplace_back(FoldGroup{meeting.group, meeting.flow, 1, {}, {}});
-        for (Tag t = shift_.moved_group(group.tag); t != group.tag; t = shift_.moved_group(t), ++group.orbit_size)
+        FoldGroup& group = groups.emplace_back(FoldGroup{join.group, join.flow, 1, {}, {}});
+        for (Tag t = symmetry_.moved_group(group.tag); t != group.tag; t = symmetry_.moved_group(t), ++group.orbit_size)
           group_index.emplace(t, number);
       }
-      Tag tag = meeting.group;
-      for (Actor k = 0; k < shift_.size(); ++k, tag = shift_.moved_group(tag))
+      Tag tag = join.group;
+      for (Actor k = 0; k < symmetry_.size(); ++k, tag = symmetry_.moved_group(tag))
         if (tag == groups[number].tag)
-          groups[number].members.emplace_back(shift_.moved(a, k), static_cast<std::uint16_t>(meetings_of_actor.size()));
-      meetings_of_actor.push_back({meeting.group, number, meeting.slot});
+          groups[number].members.emplace_back(symmetry_.moved(a, k), static_cast<std::uint16_t>(joins_of_actor.size()));
+      joins_of_actor.push_back({join.group, number, join.slot});
     }
-    meetings.add(meetings_of_actor);
+    joins.add(joins_of_actor);
   }
-  if (shift_.moves())
+  if (symmetry_.moves())
     for (FoldGroup& group : groups) std::ranges::sort(group.members);
 }
 
@@ -109,8 +109,8 @@ void FoldGraph::use(LinkId link, std::uint32_t segment, double weight) {
   if (number < 0) {
     number = static_cast<std::int32_t>(links.size());
     links.push_back(link);
-    if (shift_.moves()) orbit_sizes_.push_back(1);
-    for (LinkId other = shift_.moved_link(link); other != link; other = shift_.moved_link(other)) {
+    if (symmetry_.moves()) orbit_sizes_.push_back(1);
+    for (LinkId other = symmetry_.moved_link(link); other != link; other = symmetry_.moved_link(other)) {
       used_number[static_cast<std::size_t>(other)] = number;
       ++orbit_sizes_.back();
     }
@@ -120,7 +120,7 @@ void FoldGraph::use(LinkId link, std::uint32_t segment, double weight) {
 
 /// Adds the row of a flow. Crossings of several links of an orbit are one.
 void FoldGraph::add_crossings() {
-  if (shift_.moves()) {
+  if (symmetry_.moves()) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> counts;
     for (const Crossing& c : crossed_) ++counts[{c.bundle, c.kind}];
     crossed_.clear();
@@ -177,9 +177,9 @@ void FoldGraph::find_reverse_slots() {
     for (SlotRoute& slot : slots[a]) {
       if (slot.peer < 0 || slot.peer >= actors()) continue;
       const std::span<const SlotRoute> back = slots[element(slot.peer)];
-      const Actor times = shift_.times(slot.peer);  // the slots are those of the peer's representative
+      const Actor times = symmetry_.times(slot.peer);  // the slots are those of the peer's representative
       const auto leads_back = [&](const SlotRoute& s) {
-        return s.peer >= 0 && s.peer < actors() && shift_.moved(s.peer, times) == representative(a);
+        return s.peer >= 0 && s.peer < actors() && symmetry_.moved(s.peer, times) == representative(a);
       };
       const auto found = std::ranges::find_if(back, leads_back);
       if (found != back.end()) slot.reverse = static_cast<std::uint16_t>(found - back.begin());
@@ -259,7 +259,7 @@ void FoldGraph::bundle_links() {
     }
     part = number[part];
   }
-  std::fill(number.begin(), number.end(), 0);
+  std::ranges::fill(number, 0);
   for (std::uint32_t l = 0; l < links.size(); ++l) bundles[part_of[l]][number[part_of[l]]++] = l;
   crossings.keep_if([&](Crossing& c) {
     const std::uint32_t link = std::exchange(c.bundle, part_of[c.bundle]);
@@ -300,7 +300,7 @@ ColouredGraph FoldGraph::coloured_graph() const {
     graph.colours.push_back(hash_numbers({static_cast<std::uint64_t>(kind), hash}));
   };
   for (std::size_t a = 0; a < texts.size(); ++a) {
-    std::uint64_t hash = hash_numbers({texts[a], equivalence_class[a], meetings[a].size()});
+    std::uint64_t hash = hash_numbers({texts[a], equivalence_class[a], joins[a].size()});
     for (const SlotRoute& slot : slots[a]) {
       const RouteKind& kind = route_kinds[slot.kind];
       hash = hash_numbers({hash, slot.first, slot.reverse, bits(kind.latency.count), bits(kind.chunk.value), kind.legs,
@@ -323,10 +323,10 @@ ColouredGraph FoldGraph::coloured_graph() const {
       for (std::size_t s = 0; s < slots[a].size(); ++s)
         if (const SlotRoute& slot = slots[a][s]; slot.first == s && slot.reverse != kNoSlot)
           visit(me, Edge{element(slot.peer), {kSlotLabel + slot.reverse}});
-      for (std::size_t m = 0; m < meetings[a].size(); ++m) {
-        const Element group = group_element(meetings[a][m].group);
+      for (std::size_t m = 0; m < joins[a].size(); ++m) {
+        const Element group = group_element(joins[a][m].group);
         const std::uint32_t members =
-            static_cast<std::uint32_t>(shift_.size()) / groups[meetings[a][m].group].orbit_size;
+            static_cast<std::uint32_t>(symmetry_.size()) / groups[joins[a][m].group].orbit_size;
         visit(me, Edge{group, {kMeetingLabel + static_cast<std::uint32_t>(m), 1, members}});
         visit(group, Edge{me, {kMemberLabel + static_cast<std::uint32_t>(m)}});
       }

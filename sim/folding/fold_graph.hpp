@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "sim/executor/changes.hpp"
+#include "sim/folding/cyclic_symmetry.hpp"
 #include "sim/folding/outline.hpp"
 #include "sim/folding/partition.hpp"
 #include "sim/folding/rows.hpp"
-#include "sim/folding/shift.hpp"
 #include "sim/group_balance.hpp"
 #include "sim/machine.hpp"
 
@@ -48,9 +48,9 @@ struct Crossing {
 constexpr std::uint32_t kLegsOfSlot = 64;
 constexpr std::uint32_t kPort = 0xfffffff0U;
 
-/// A group that an actor joins, and the slot of its flow (ActorOutline::Meeting).
-struct Meeting {
-  Tag tag = 0;              ///< ActorOutline::Meeting::group
+/// A group that an actor joins, and the slot of its flow (ActorOutline::GroupJoin).
+struct GroupJoin {
+  Tag tag = 0;              ///< ActorOutline::GroupJoin::group
   std::uint32_t group = 0;  ///< index into FoldGraph::groups
   std::uint16_t slot = 0;
 };
@@ -61,7 +61,7 @@ struct FoldGroup {
   const GroupFlow* flow = nullptr;
   std::uint32_t orbit_size = 1;
   Picoseconds latency;                                   ///< latency of its longest route, if the latency counts
-  std::vector<std::pair<Actor, std::uint16_t>> members;  ///< actor, and index into the actor's meetings
+  std::vector<std::pair<Actor, std::uint16_t>> members;  ///< actor, and index into the actor's joins
   bool slow = false;                                     ///< one of its routes is slow
 };
 
@@ -82,9 +82,9 @@ class FoldGraph {
     Partition partition;
   };
   const std::optional<TooManyClasses>& too_many_classes() const { return too_many_classes_; }
-  Actor actors() const { return shift_.actors(); }
-  Element element(Actor actor) const { return static_cast<Element>(shift_.orbit(actor)); }
-  Actor representative(std::size_t element) const { return shift_.representative(static_cast<Actor>(element)); }
+  Actor actors() const { return symmetry_.actors(); }
+  Element element(Actor actor) const { return static_cast<Element>(symmetry_.orbit(actor)); }
+  Actor representative(std::size_t element) const { return symmetry_.representative(static_cast<Actor>(element)); }
   Element group_element(std::size_t group) const { return static_cast<Element>(texts.size() + group); }
   Element bundle_element(std::size_t b) const { return static_cast<Element>(texts.size() + groups.size() + b); }
   /// The input of `refine`: actors, then groups, then bundles.
@@ -96,7 +96,7 @@ class FoldGraph {
   std::vector<std::uint64_t> texts;              ///< indexed by actor: ActorOutline::text
   std::vector<std::uint64_t> equivalence_class;  ///< indexed by actor: equivalence class by Machine::equivalence_class
   Rows<SlotRoute> slots;                         ///< indexed by actor and slot
-  Rows<Meeting> meetings;                        ///< indexed by actor and meeting
+  Rows<GroupJoin> joins;                         ///< indexed by actor and join
   std::vector<FoldGroup> groups;
   std::vector<RouteKind> route_kinds;
   /// Bundles that a flow crosses. Indexed by element: an actor's messages cross those of all its slots, then those of
@@ -114,7 +114,7 @@ class FoldGraph {
   /// Number of times that flows of a flow's orbit cross each link of a bundle's orbits as `crossing` says.
   std::uint32_t crossings_of_link(Element flow, const Crossing& crossing) const {
     const std::uint32_t flows =
-        flow < texts.size() ? static_cast<std::uint32_t>(shift_.size()) : groups[flow - texts.size()].orbit_size;
+        flow < texts.size() ? static_cast<std::uint32_t>(symmetry_.size()) : groups[flow - texts.size()].orbit_size;
     return flows * crossing_kinds[crossing.kind].count / orbit_size(bundles[crossing.bundle].front());
   }
   const Link& link(std::size_t used) const { return machine_.links()[static_cast<std::size_t>(links[used])]; }
@@ -127,7 +127,7 @@ class FoldGraph {
 
  private:
   const Machine& machine_;
-  const Shift shift_;
+  const CyclicSymmetry symmetry_;
   std::vector<std::uint32_t> orbit_sizes_;  // indexed by used link; empty: the shift moves nothing
   std::string refusal_;
   GroupBalance balance_;  // loads of the groups whose paths the network chooses

@@ -15,7 +15,7 @@ constexpr int kPartBits = 57;  // the bits of a join's tag below the number of i
 static_assert(JointSource::kMost <= std::size_t{1} << (64 - kPartBits));
 
 Tag joint_group(std::size_t part, Tag group) {
-  constexpr int kGroupBits = kPartBits - kMeetingBits;
+  constexpr int kGroupBits = kPartBits - kJoinBits;
   if (group >> kGroupBits != 0) throw InternalError(fmt::format("group {} has too many bits", group));
   return static_cast<Tag>(part) << kGroupBits | group;
 }
@@ -72,8 +72,8 @@ class JointProgram : public Program {
   const Op& changed(const Op& op) {
     op_ = op;
     if (op.kind == Kind::join) {
-      constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;
-      op_.message.tag = joint_group(part_, op.message.tag >> kMeetingBits) << kMeetingBits | (op.message.tag & kCount);
+      constexpr Tag kCount = (Tag{1} << kJoinBits) - 1;
+      op_.message.tag = joint_group(part_, op.message.tag >> kJoinBits) << kJoinBits | (op.message.tag & kCount);
     }
     for (Dep& dep : op_.deps)
       if (dep.count > 0 && pause_.kernel != 0) ++dep.count;
@@ -116,9 +116,9 @@ ActorOutline JointSource::outline(Actor actor) const {
   ActorOutline outline = parts_[part].source->outline(actor - first_[part]);
   outline.text = hash_numbers({outline.text, part});
   for (Actor& slot : outline.slots) slot = joint_number(part, slot);
-  for (ActorOutline::Meeting& meeting : outline.meetings) {
-    meeting.group = joint_group(part, meeting.group);
-    meeting.flow = joint_flow(part, meeting.flow);
+  for (ActorOutline::GroupJoin& join : outline.joins) {
+    join.group = joint_group(part, join.group);
+    join.flow = joint_flow(part, join.flow);
   }
   return outline;
 }

@@ -76,7 +76,7 @@ class Refinement {
 
   void colour_classes() {
     for (Element e = 0; e < order_.size(); ++e) order_[e] = e;
-    std::sort(order_.begin(), order_.end(), [this](Element a, Element b) {
+    std::ranges::sort(order_, [this](Element a, Element b) {
       return graph_.colours[a] != graph_.colours[b] ? graph_.colours[a] < graph_.colours[b] : a < b;
     });
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -149,7 +149,7 @@ class Refinement {
     if (!equal) {  // a copy beside the elements: the original is in cold memory
       sorted_.clear();
       for (auto e = begin; e != marked_end; ++e) sorted_.emplace_back(received_[*e], *e);
-      std::sort(sorted_.begin(), sorted_.end());
+      std::ranges::sort(sorted_);
       std::transform(sorted_.begin(), sorted_.end(), begin, [](const auto& entry) { return entry.second; });
     }
     // Runs of equal elements, and last the elements that received nothing.
@@ -169,9 +169,8 @@ class Refinement {
   /// The largest part keeps the number of the class and need not wait: its edges follow from those of the whole class
   /// and of the other parts.
   void divide(std::uint32_t c, const std::vector<std::pair<std::size_t, std::size_t>>& parts, Element by) {
-    const auto largest = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-      return a.second - a.first < b.second - b.first;
-    });
+    const auto largest = std::ranges::max_element(
+        parts, [](const auto& a, const auto& b) { return a.second - a.first < b.second - b.first; });
     classes_[c] = {largest->first, largest->second, 0};
     for (auto part = parts.begin(); part != parts.end(); ++part) {
       if (part == largest) continue;

@@ -7,7 +7,7 @@
 namespace trainyard {
 
 std::size_t PathShares::find(std::string_view resource) {
-  const auto found = std::find(names_.begin(), names_.end(), resource);
+  const auto found = std::ranges::find(names_, resource);
   const auto name = static_cast<std::size_t>(found - names_.begin());
   if (name == kMost) throw InternalError("too many resources in one critical path");
   if (found == names_.end()) names_.emplace_back(resource);

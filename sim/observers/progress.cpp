@@ -35,8 +35,8 @@ std::string cut_line(const std::string& text, std::size_t columns) {
 }
 
 ProgressLine::ProgressLine()
-    : silent_(duty().background),
-      terminal_(!silent_ && !duty().job && !is_quiet() && ::isatty(STDERR_FILENO) == 1),
+    : silent_(thread_job().background),
+      terminal_(!silent_ && !thread_job().job && !is_quiet() && ::isatty(STDERR_FILENO) == 1),
       start_(g_start),
       last_(start_) {}
 ProgressLine::~ProgressLine() {
@@ -46,7 +46,7 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::show(const std::string& text) {
   if (silent_) return;
-  if (const Job* job = duty().job) {
+  if (const Job* job = thread_job().job) {
     if (job->progress) job->progress(text);
     return;
   }

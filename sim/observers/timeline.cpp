@@ -103,7 +103,7 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
     std::reverse(path.begin() + static_cast<std::ptrdiff_t>(before), path.end());
     current = r.cause;
   }
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   return path;
 }
 

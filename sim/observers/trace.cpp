@@ -43,8 +43,8 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
     if (r.actor < 0 || r.kind == Kind::mark || left_out(r.actor)) continue;
     const std::string& group = r.group < groups.size() ? groups[r.group].name : "";
     out += fmt::format(
-        "{}{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, \"cat\": "
-        "\"{}\", \"args\": {{\"group\": {}",
+        "{}{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, \"cat\": \"{}\", "
+        "\"args\": {{\"group\": {}",
         comma, r.actor, r.stream, r.started * 1e6, (r.ended - r.started) * 1e6, json_string(names[r.name]),
         category(r.kind), json_string(group));
     if (r.kind == Kind::send || r.kind == Kind::recv) {

@@ -72,8 +72,8 @@ std::pair<Eigen::Index, Eigen::Index> Values::range(Eigen::Index length, const B
 Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
   if (id == kUncounted)
     throw UserError(
-        fmt::format("a collective would cut its data into more than {} parts: use fewer channels or larger "
-                    "chunks, or move no values",
+        fmt::format("a collective would cut its data into more than {} parts: use fewer channels or larger chunks, or "
+                    "move no values",
                     kMostParts));
   Eigen::VectorXd& wanted = buffers_[{actor, id}];
   if (id >= kScratch && wanted.size() == 0) wanted = Eigen::VectorXd::Zero(buffer(actor, owner_of_scratch(id)).size());

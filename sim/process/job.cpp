@@ -57,7 +57,7 @@ int processors() {
 }
 
 void watch_interrupts() {
-  if (duty().job && duty().job->caller_handles_signals) return;
+  if (thread_job().job && thread_job().job->caller_handles_signals) return;
   struct sigaction action = {};
   action.sa_handler = interrupt;
   ::sigaction(SIGINT, &action, nullptr);
@@ -69,23 +69,25 @@ void watch_interrupts() {
   ::sigaction(SIGPROF, &action, nullptr);
 }
 
-bool is_interrupted() { return g_interrupted != 0 || (duty().job && duty().job->stopped) || time_is_over(); }
+bool is_interrupted() {
+  return g_interrupted != 0 || (thread_job().job && thread_job().job->stopped) || time_is_over();
+}
 
 void end_if_interrupted() {
   if (is_interrupted()) throw Interruption();
 }
 
-JobScope::JobScope(const Job& job) : outer_(std::exchange(duty().job, &job)) {}
-JobScope::~JobScope() { duty().job = outer_; }
+JobScope::JobScope(const Job& job) : outer_(std::exchange(thread_job().job, &job)) {}
+JobScope::~JobScope() { thread_job().job = outer_; }
 
-TimeLimit::TimeLimit(double seconds) : end_(from_now(seconds)), outer_(std::exchange(duty().limit, this)) {}
-TimeLimit::~TimeLimit() { duty().limit = outer_; }
+TimeLimit::TimeLimit(double seconds) : end_(from_now(seconds)), outer_(std::exchange(thread_job().limit, this)) {}
+TimeLimit::~TimeLimit() { thread_job().limit = outer_; }
 
-bool time_is_over() { return duty().limit && duty().limit->has_passed(); }
+bool time_is_over() { return thread_job().limit && thread_job().limit->has_passed(); }
 
-Duty& duty() {
-  thread_local Duty duty_of_thread;
-  return duty_of_thread;
+ThreadJob& thread_job() {
+  thread_local ThreadJob job_of_thread;
+  return job_of_thread;
 }
 
 }  // namespace trainyard

@@ -64,12 +64,12 @@ class TimeLimit {
 bool time_is_over();
 
 /// The job that a thread works for, and its time limit.
-struct Duty {
+struct ThreadJob {
   const Job* job = nullptr;  ///< null: the command itself
   const TimeLimit* limit = nullptr;
   bool background = false;  ///< works for another thread, which shows the progress of all
 };
 /// Returns the duty of this thread.
-Duty& duty();
+ThreadJob& thread_job();
 
 }  // namespace trainyard

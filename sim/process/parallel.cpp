@@ -125,8 +125,8 @@ void run_parallel(std::size_t count, int jobs, const std::function<void(std::siz
   const Rest rest{numbers};  // stops the other threads if `done` throws
   for (std::size_t i = 0; i < threads; ++i) {
     try {
-      pool.emplace_back([&numbers, parent_duty = duty()] {
-        duty() = {parent_duty.job, parent_duty.limit, true};
+      pool.emplace_back([&numbers, parent_job = thread_job()] {
+        thread_job() = {parent_job.job, parent_job.limit, true};
         numbers.work_until_none_is_left();
       });
     } catch (const std::system_error& e) {

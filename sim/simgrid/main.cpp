@@ -102,7 +102,7 @@ class SimulationModel : public simgrid::kernel::resource::Model {
   /// Reports the time and the flows that have ended to the simulation, and follows its orders until it sends its next
   /// timer.
   void step(double now) {
-    message_.add(EngineWord::step, now, shares_.size());
+    message_.add(EngineMessageType::step, now, shares_.size());
     for (const auto& [link, share] : std::exchange(shares_, {})) message_.add(link, share);
     message_.add_list(std::span<const FlowToken>(ended_));
     for (const FlowToken number : std::exchange(ended_, {})) flows_.erase(number);
@@ -110,8 +110,8 @@ class SimulationModel : public simgrid::kernel::resource::Model {
       EngineMessage orders;
       if (!message_.write(kSocket) || !orders.read(kSocket)) leave();
       while (!orders.at_end()) {
-        const auto word = orders.take<EngineWord>();
-        if (word == EngineWord::go_on) {
+        const auto word = orders.take<EngineMessageType>();
+        if (word == EngineMessageType::go_on) {
           next_ = orders.take<double>();
           return;
         }
@@ -120,26 +120,26 @@ class SimulationModel : public simgrid::kernel::resource::Model {
     }
   }
 
-  void obey(EngineWord word, EngineMessage& orders) {
-    if (word == EngineWord::new_route) {
+  void obey(EngineMessageType word, EngineMessage& orders) {
+    if (word == EngineMessageType::new_route) {
       routes_.push_back(orders.take_list<LinkUse>());
-    } else if (word == EngineWord::send) {
+    } else if (word == EngineMessageType::send) {
       const auto number = orders.take<std::uint32_t>();
       const auto route = orders.take<std::uint32_t>();
       const auto bytes = orders.take<Bytes>();
       const auto rate_cap = orders.take<BytesPerSecond>();
       flows_[number] = transport_->send(routes_[route], bytes, rate_cap, number);
       departed_.push_back(route);
-    } else if (word == EngineWord::cancel) {
+    } else if (word == EngineMessageType::cancel) {
       const auto found = flows_.find(orders.take<std::uint32_t>());
       transport_->cancel(found->second);
       flows_.erase(found);
-    } else if (word == EngineWord::set_capacity) {
+    } else if (word == EngineMessageType::set_capacity) {
       const auto link = orders.take<LinkId>();
       transport_->set_capacity(link, orders.take<BytesPerSecond>());
     } else {
       const auto number = orders.take<std::uint32_t>();
-      message_.add(EngineWord::remaining, transport_->remaining(flows_.at(number)));
+      message_.add(EngineMessageType::remaining, transport_->remaining(flows_.at(number)));
     }
   }
 };
@@ -153,9 +153,9 @@ void serve() {
     simgrid::s4u::Engine& engine = make_engine(setup.packets);
     engine.add_model(std::make_shared<SimulationModel>(std::move(setup)));
     engine.run();
-    message.add(EngineWord::ended);
+    message.add(EngineMessageType::ended);
   } catch (const UserError& e) {
-    message.add(EngineWord::failed);
+    message.add(EngineMessageType::failed);
     message.add_text(e.what());
   }
   message.write(kSocket);

@@ -105,8 +105,8 @@ struct NativeTransport::Impl {
       flow.bound = std::min(flow.bound, bandwidth[use.link]);
       if (use.weight < 1)
         throw UserError(
-            "transport native: messages are striped over several HCAs, which SimGrid's communications cannot "
-            "do; use transport flow");
+            "transport native: messages are striped over several HCAs, which SimGrid's communications cannot do; use "
+            "transport flow");
       for (double i = 0; i < use.weight; ++i) path.push_back(link);
     }
     if (flow.cap_link) path.push_back(cap_links[flow.cap_link]->get_impl());
@@ -137,12 +137,12 @@ struct NativeTransport::Impl {
   }
 
   static bool crosses(const Flow& flow, LinkId link) {
-    return std::any_of(flow.links.begin(), flow.links.end(), [link](const LinkUse& use) { return use.link == link; });
+    return std::ranges::any_of(flow.links, [link](const LinkUse& use) { return use.link == link; });
   }
 
   bool crosses_dead_link(const Flow& flow) const {
-    return links_down > 0 && std::any_of(flow.links.begin(), flow.links.end(),
-                                         [this](const LinkUse& use) { return down[use.link] != 0; });
+    return links_down > 0 &&
+           std::ranges::any_of(flow.links, [this](const LinkUse& use) { return down[use.link] != 0; });
   }
 
   void stall_or_resume(FlowId id) {

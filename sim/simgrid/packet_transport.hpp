@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>

@@ -13,7 +13,7 @@ namespace trainyard {
 
 /// Messages between a simulation and the process of its engine (sim/simgrid), which take turns. The engine reports its
 /// clock and waits for the answer. The simulation gives orders to the transport, and answers.
-enum class EngineWord : std::uint8_t {
+enum class EngineMessageType : std::uint8_t {
   step,   ///< engine: the time, shares of links, and flows that have ended. Answer: the time of the next timer, or −1
   ended,  ///< engine: nothing will happen any more
   failed,        ///< engine: the reason for a failure that the user can repair

@@ -37,10 +37,9 @@ fs::path engine_program() {
   for (const fs::path& file : {own_program, fs::path(our_library.dli_fname ? our_library.dli_fname : "")})
     for (const char* folder : {".", "../libexec/trainyard", "../..", "../../../../libexec/trainyard"})
       if (const fs::path program = file.parent_path() / folder / name; fs::exists(program, ignored)) return program;
-  throw InternalError(
-      fmt::format("the engine of --transport native and packets, {}, is not beside {}: build it, or "
-                  "install all of Trainyard",
-                  name, own_program.string()));
+  throw InternalError(fmt::format(
+      "the engine of --transport native and packets, {}, is not beside {}: build it, or install all of Trainyard", name,
+      own_program.string()));
 }
 
 /// While it lives, this thread and a process take turns on one processor: waking one on another processor takes five
@@ -106,9 +105,9 @@ void EngineProcess::run(const std::function<double(double)>& step, const std::fu
   const OneProcessor one_processor(process_);
   while (!enough()) {
     EngineMessage message = receive();
-    const auto word = message.take<EngineWord>();
-    if (word == EngineWord::ended) return;
-    if (word == EngineWord::failed) throw UserError(message.take_text());
+    const auto word = message.take<EngineMessageType>();
+    if (word == EngineMessageType::ended) return;
+    if (word == EngineMessageType::failed) throw UserError(message.take_text());
     const auto now = message.take<double>();
     for (auto links = message.take<std::size_t>(); links > 0; --links) {
       const auto link = message.take<LinkId>();
@@ -116,7 +115,7 @@ void EngineProcess::run(const std::function<double(double)>& step, const std::fu
     }
     take_arrived(message);
     const double next = step(now);
-    orders_.add(EngineWord::go_on, next);
+    orders_.add(EngineMessageType::go_on, next);
     flush();
   }
 }
@@ -133,7 +132,7 @@ std::uint32_t EngineProcess::number_of(std::span<const LinkUse> route) {
   KnownRoute& known_route = routes_[route.data()];
   if (known_route.links.empty() || !std::ranges::equal(known_route.links, route, same)) {
     known_route = {route_count_++, {route.begin(), route.end()}};
-    orders_.add(EngineWord::new_route);
+    orders_.add(EngineMessageType::new_route);
     orders_.add_list(route);
   }
   return known_route.number;
@@ -143,25 +142,25 @@ FlowId EngineProcess::send(std::span<const LinkUse> route, Bytes bytes, BytesPer
   const FlowId id = flows_.acquire();
   flows_[id] = token;
   const std::uint32_t number = number_of(route);
-  orders_.add(EngineWord::send, id.number(), number, bytes, rate_cap);
+  orders_.add(EngineMessageType::send, id.number(), number, bytes, rate_cap);
   return id;
 }
 
 void EngineProcess::cancel(FlowId id) {
-  orders_.add(EngineWord::cancel, id.number());
+  orders_.add(EngineMessageType::cancel, id.number());
   flows_.release(id);
 }
 
 void EngineProcess::set_capacity(LinkId link, BytesPerSecond rate) {
-  orders_.add(EngineWord::set_capacity, link, rate);
+  orders_.add(EngineMessageType::set_capacity, link, rate);
 }
 
 Bytes EngineProcess::remaining(FlowId id) const {
-  orders_.add(EngineWord::remaining, id.number());
+  orders_.add(EngineMessageType::remaining, id.number());
   flush();
   EngineMessage message = receive();
-  const auto word = message.take<EngineWord>();
-  if (word == EngineWord::failed) throw UserError(message.take_text());
+  const auto word = message.take<EngineMessageType>();
+  if (word == EngineMessageType::failed) throw UserError(message.take_text());
   return message.take<Bytes>();
 }
 

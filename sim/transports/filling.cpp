@@ -77,7 +77,7 @@ void Filling::fill() {
   capped_.clear();
   for (const BundleId id : component_)
     if (table_.bundles[id].cap > 0) capped_.push_back(id);
-  std::sort(capped_.begin(), capped_.end(), [this](BundleId a, BundleId b) {  // the lowest last
+  std::ranges::sort(capped_, [this](BundleId a, BundleId b) {  // the lowest last
     const double cap_a = table_.bundles[a].cap, cap_b = table_.bundles[b].cap;
     return cap_b < cap_a || (cap_a == cap_b && b < a);
   });
@@ -140,7 +140,7 @@ void Levels::begin() {
 
 void Levels::affect(GroupId group) {
   if (table_.groups[group].settled == round_ || affected_.size() >= kMostAffected) holds_ = false;
-  if (std::find(affected_.begin(), affected_.end(), group) == affected_.end()) affected_.push_back(group);
+  if (std::ranges::find(affected_, group) == affected_.end()) affected_.push_back(group);
 }
 
 void Levels::remove(BundleId id, double now) {
@@ -188,7 +188,7 @@ void Levels::change(BundleId id, double now) {
     } else if (load.limits != group) {
       affect(load.limits);
       std::vector<LinkId>& feeds = table_.groups[group].feeds;
-      if (is_new && std::find(feeds.begin(), feeds.end(), hop.link) == feeds.end()) feeds.push_back(hop.link);
+      if (is_new && std::ranges::find(feeds, hop.link) == feeds.end()) feeds.push_back(hop.link);
     }
   }
 }
@@ -212,7 +212,7 @@ GroupId Levels::group_for(const Bundle& bundle, double now) {
 /// Finds rates in ascending order, because a group is affected only by groups with lower rates.
 bool Levels::settle(double now) {
   while (holds_ && !affected_.empty()) {
-    const auto lowest = std::min_element(affected_.begin(), affected_.end(), [this](GroupId a, GroupId b) {
+    const auto lowest = std::ranges::min_element(affected_, [this](GroupId a, GroupId b) {
       const double rate_a = table_.rate(a), rate_b = table_.rate(b);
       return rate_a < rate_b || (rate_a == rate_b && a < b);
     });
@@ -221,7 +221,7 @@ bool Levels::settle(double now) {
     affected_.pop_back();
     if (table_.groups[group].members > 0) holds_ = find_rate(group, now) && holds_;
   }
-  return holds_ && std::all_of(grown_.begin(), grown_.end(), [this](LinkId link) { return fits(link); });
+  return holds_ && std::ranges::all_of(grown_, [this](LinkId link) { return fits(link); });
 }
 
 bool Levels::find_rate(GroupId id, double now) {

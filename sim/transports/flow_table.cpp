@@ -84,8 +84,7 @@ FlowId FlowTable::add_flow(BundleId bundle_id, double bytes, FlowToken token, do
 
 void FlowTable::remove_flow(FlowId id) {
   auto& bundle_flows = bundles[flows[id].bundle].flows;
-  bundle_flows.erase(std::find_if(bundle_flows.begin(), bundle_flows.end(),
-                                  [id](const Bundle::DueFlow& due) { return due.id == id; }));
+  bundle_flows.erase(std::ranges::find_if(bundle_flows, [id](const Bundle::DueFlow& due) { return due.id == id; }));
   std::make_heap(bundle_flows.begin(), bundle_flows.end(), later);
   flows.release(id);
 }

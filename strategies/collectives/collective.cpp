@@ -47,9 +47,9 @@ void require_fits(const Collective& collective, GroupPlace place, const Place& w
     fail(where, fmt::format("root {} of a {} of {}; expected 0 to {}", place.settings->root, name_of(operation),
                             counted_noun(place.size, "rank"), place.size - 1));
   if (place.settings->fidelity == Fidelity::flows && !collective.steady)
-    fail(where, fmt::format("{} by {} cannot be simulated as flows: its ranks wait for each other; take fidelity "
-                            "messages",
-                            name_of(operation), collective.name));
+    fail(where,
+         fmt::format("{} by {} cannot be simulated as flows: its ranks wait for each other; take fidelity messages",
+                     name_of(operation), collective.name));
   if (const std::string why = collective.refuses ? collective.refuses(place) : ""; !why.empty())
     fail(where, fmt::format("{} by {}: {}", name_of(operation), collective.name, why));
 }

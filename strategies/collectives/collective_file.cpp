@@ -236,19 +236,18 @@ StatedChunks read_chunk(Fields& fields, Key key, Operation operation, int chunks
 
 StatedCollective read_steps(Operation operation, const Node& document) {
   Fields fields(document, "collective");
-  const std::string stated = fields.text({"collective",
-                                          "The operation: all-reduce, all-gather, reduce-scatter or "
-                                          "all-to-all."});
+  const std::string stated =
+      fields.text({"collective", "The operation: all-reduce, all-gather, reduce-scatter or all-to-all."});
   if (!same_name(stated, name_of(operation)))
     fields.refuse("collective", fmt::format("the file states {}, but {} is asked", stated, name_of(operation)));
   const int ranks = fields.integer_within<int>({"ranks", "Number of ranks."}, 2, StatedCollective::kMostRanks);
   const int chunks = fields.integer_within<int>({"chunks", "Number of equal chunks of the data. Default: the ranks."},
                                                 1, StatedCollective::kMostChunks, ranks);
   require_shape(operation, ranks, chunks, fields.place_of("chunks"));
-  const std::vector<Node>* list = fields.list(
-      {"steps",
-       "Transfers: [{step: 0, from: 0, to: 1, chunk: 0, into: 0, reduce: true}, ...]. Those of one step run "
-       "at the same time. from and to may be the same rank: it copies."});
+  const std::vector<Node>* list =
+      fields.list({"steps",
+                   "Transfers: [{step: 0, from: 0, to: 1, chunk: 0, into: 0, reduce: true}, ...]. Those of one step "
+                   "run at the same time. from and to may be the same rank: it copies."});
   if (!list) fail(document.place, "collective: \"steps\" is missing; expected a list of transfers");
   fields.finish();
   std::vector<ListedStep> steps;
@@ -272,8 +271,7 @@ StatedCollective read_steps(Operation operation, const Node& document) {
     f.finish();
     steps.push_back(step);
   }
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const ListedStep& a, const ListedStep& b) { return a.step < b.step; });
+  std::ranges::stable_sort(steps, [](const ListedStep& a, const ListedStep& b) { return a.step < b.step; });
   StatedCollective made(operation, ranks, chunks, false);
   for (auto first = steps.begin(); first != steps.end();) {
     const auto end = std::find_if(first, steps.end(), [&](const ListedStep& s) { return s.step != first->step; });
@@ -306,9 +304,8 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
   if (operation != Operation::all_reduce && operation != Operation::all_gather &&
       operation != Operation::reduce_scatter && operation != Operation::all_to_all)
     throw UserError(
-        fmt::format("{}: a file states an all-reduce, an all-gather, a reduce-scatter or an all-to-all, "
-                    "not a {}",
-                    name, name_of(operation)));
+        fmt::format("{}: a file states an all-reduce, an all-gather, a reduce-scatter or an all-to-all, not a {}", name,
+                    name_of(operation)));
   const Place file_place = Place::named(name);
   return (path.extension() == ".xml" ? read_msccl(operation, read_file(path), name)
                                      : read_steps(operation, read_document(path)))

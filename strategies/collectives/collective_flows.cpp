@@ -31,7 +31,7 @@ struct Phase {
       flow->bytes += message.bytes;
   }
   void receive(std::uint16_t slot) {
-    if (std::find(receives.begin(), receives.end(), slot) == receives.end()) receives.push_back(slot);
+    if (std::ranges::find(receives, slot) == receives.end()) receives.push_back(slot);
   }
 };
 

@@ -121,8 +121,7 @@ void CollectiveSettings::place_on_chips(const std::vector<int>& members) {
 }
 
 NodeSpread CollectiveSettings::spread(int ranks) const {
-  if (!node_sizes.empty())
-    return {ranks, static_cast<int>(node_sizes.size()), *std::min_element(node_sizes.begin(), node_sizes.end())};
+  if (!node_sizes.empty()) return {ranks, static_cast<int>(node_sizes.size()), *std::ranges::min_element(node_sizes)};
   const int node_ranks = ranks_per_node(ranks), remainder = ranks % node_ranks;
   return {ranks, (ranks + node_ranks - 1) / node_ranks, remainder > 0 ? remainder : node_ranks};
 }

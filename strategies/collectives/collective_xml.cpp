@@ -142,7 +142,7 @@ class Msccl {
     require_children(element, "step");
     for (const XmlElement& child : element.children) {
       BlockStep step{&child, child.text("type"), {}, {}};
-      if (std::find(kTypes.begin(), kTypes.end(), step.type) == kTypes.end())
+      if (std::ranges::find(kTypes, step.type) == kTypes.end())
         child.place.refuse(fmt::format("type=\"{}\"; expected {}", step.type, fmt::join(kTypes, ", ")));
       if (step.sends() && (block.send < 0 || block.send == gpu))
         child.place.refuse(fmt::format("type=\"{}\" in a block with send=\"{}\"", step.type, block.send));
@@ -164,8 +164,8 @@ class Msccl {
   std::string why_waits(const Block& block) const {
     const BlockStep& step = block.steps[block.done];
     if (step.block >= 0) {
-      const auto other = std::find_if(blocks_.begin(), blocks_.end(),
-                                      [&](const Block& b) { return b.gpu == block.gpu && b.id == step.block; });
+      const auto other =
+          std::ranges::find_if(blocks_, [&](const Block& b) { return b.gpu == block.gpu && b.id == step.block; });
       if (other == blocks_.end() || static_cast<int>(other->done_before) <= step.step)
         return fmt::format("step {} of block {}", step.step, step.block);
     }

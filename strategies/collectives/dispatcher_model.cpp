@@ -53,9 +53,10 @@ std::shared_ptr<const CollectiveModel> dispatcher_model(const ExpertDispatcher& 
   for (const NodeType* type : cluster.types()) {
     const BytesPerSecond links = least_nvlink(*type);
     if (links.value <= 0)
-      fail(where, fmt::format("plan.expert_parallel.dispatcher: {} sends rows on by NVLink, which {} has none of; "
-                              "expected all-to-all",
-                              dispatcher.name, type->name));
+      fail(where,
+           fmt::format(
+               "plan.expert_parallel.dispatcher: {} sends rows on by NVLink, which {} has none of; expected all-to-all",
+               dispatcher.name, type->name));
     const BytesPerSecond adapter = adapter_rate(*type) * (static_cast<double>(type->hcas) / std::max(1, type->gpus));
     const bool first = nvlink.value <= 0;
     hca = first ? adapter : std::min(hca, adapter);

@@ -78,7 +78,7 @@ void apply_ratios(const NcclRatios& ratios, NcclModel& model) {
   NcclNetwork& network = model.between;
   for (Seconds* time : {&network.hop[0], &network.hop[1], &network.hop[2], &network.peer, &network.chunk_time})
     *time = *time * ratios.network_startup;
-  network.wires = std::min(network.wires, *std::min_element(network.hop.begin(), network.hop.end()));
+  network.wires = std::min(network.wires, *std::ranges::min_element(network.hop));
   for (double* share :
        {&network.share_ll, &network.share_ll128, &network.share_ring, &network.share_tree, &network.share_pairs})
     *share = std::min(1.0, *share * ratios.network_rate);
@@ -123,9 +123,8 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
   }
 
   bool relays(NodeSpread spread) const override {
-    return std::all_of(types_.begin(), types_.end(), [spread](const NcclNode& node) {
-      return node.call(NcclOperation::alltoall, Bytes{0}, spread).pxn;
-    });
+    return std::ranges::all_of(
+        types_, [spread](const NcclNode& node) { return node.call(NcclOperation::alltoall, Bytes{0}, spread).pxn; });
   }
 
   std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>& nodes) const override {
@@ -158,8 +157,7 @@ std::string judged_between(const NcclNetwork& network) {
 /// Adds the sources that are not in the list yet.
 void add_sources(Sources& all, const Sources& more) {
   for (const FigureSource& source : more)
-    if (std::none_of(all.begin(), all.end(),
-                     [&](const FigureSource& listed) { return listed.figure == source.figure; }))
+    if (std::ranges::none_of(all, [&](const FigureSource& listed) { return listed.figure == source.figure; }))
       all.push_back(source);
 }
 
@@ -264,8 +262,8 @@ std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster, const NcclChoice& c
   for (const NodeType* type : cluster.types()) {
     if (type->network.grpc && cluster.nodes > 1)
       throw UserError(
-          fmt::format("NCCL opens sockets of its own and does not go over gRPC, the transport of {}; "
-                      "expected transport: tcp, or plan.collectives: messages",
+          fmt::format("NCCL opens sockets of its own and does not go over gRPC, the transport of {}; expected "
+                      "transport: tcp, or plan.collectives: messages",
                       type->name));
     std::string network = type->network.nccl_network;
     if (network.empty()) network = type->network.tcp ? "tcp" : "infiniband";

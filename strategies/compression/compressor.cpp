@@ -15,11 +15,11 @@ constexpr const char* kWhat = "plan.data_parallel.compression";
 /// Refuses keys of other compressors. The error names the compressors that have the key.
 void refuse_keys_of_others(const Node& map, const CompressorKind& kind) {
   for (const auto& [key, value] : map.fields) {
-    if (key == "name" || std::find(kind.keys.begin(), kind.keys.end(), key) != kind.keys.end()) continue;
+    if (key == "name" || std::ranges::find(kind.keys, key) != kind.keys.end()) continue;
     std::vector<std::string> owners;
     for (const std::string& name : compressors().names()) {
       const std::vector<std::string>& keys = compressors().find(name, {}).keys;
-      if (std::find(keys.begin(), keys.end(), key) != keys.end()) owners.push_back(name);
+      if (std::ranges::find(keys, key) != keys.end()) owners.push_back(name);
     }
     if (!owners.empty())
       fail(value.key_place,

@@ -134,11 +134,10 @@ const RegisterCompressor register_dgc{
        DgcChoice choice;
        choice.selection.density = read_density(fields);
        choice.selection.sample = fields.number("sample", 0, 1, 0.01);
-       choice.corrects = fields.boolean(
-           {"momentum_correction",
-            "Whether dgc accumulates momentum instead of gradients; `learn`'s optimizer then applies none. Default: "
-            "true."},
-           true);
+       choice.corrects = fields.boolean({"momentum_correction",
+                                         "Whether dgc accumulates momentum instead of gradients; `learn`'s optimizer "
+                                         "then applies none. Default: true."},
+                                        true);
        for (const char* key : {"momentum", "momentum_masking"})
          fields.require_condition(key, choice.corrects,
                                   "with momentum_correction, which keeps the momentum in what is sent");

@@ -124,7 +124,7 @@ class OneBitCodec : public GradientCodec {
   std::vector<double> residual_, residual_of_sum_;
 
   void feed_back(std::vector<double>& residual) const {
-    if (!choice_.feedback) std::fill(residual.begin(), residual.end(), 0.0);
+    if (!choice_.feedback) std::ranges::fill(residual, 0.0);
   }
 };
 

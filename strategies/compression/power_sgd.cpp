@@ -52,7 +52,7 @@ class PowerSgdCodec : public GradientCodec {
   }
 
   std::vector<double> decode(std::span<const double> result) override {
-    if (std::none_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.low; })) factors(result);
+    if (std::ranges::none_of(parts_, [](const Part& part) { return part.low; })) factors(result);
     std::vector<double> sum(all_.size());
     const double* q = result.data();
     for (Part& part : parts_) {

@@ -25,7 +25,7 @@ void keep_largest(std::vector<std::uint32_t>& places, std::span<const double> va
   std::nth_element(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count), places.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return precedes(values, a, b); });
   places.resize(count);
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
 }
 
 std::size_t count_of(const Selection& selection, std::size_t elements) {
@@ -133,11 +133,10 @@ CompressionRound sparse_round(const GradientShape& shape, double count, bool rin
 }
 
 bool read_sparse_ring(Fields& fields) {
-  return fields.choice(
-             {"exchange",
-              "How compressed gradients are summed: `all-gather` sends all payloads to every rank; top-k can also "
-              "sum them hop by hop (`ring`), 1-bit in stripes (`stripes`). Default: all-gather."},
-             {"all-gather", "ring"}, "all-gather") == "ring";
+  return fields.choice({"exchange",
+                        "How compressed gradients are summed: `all-gather` sends all payloads to every rank; top-k can "
+                        "also sum them hop by hop (`ring`), 1-bit in stripes (`stripes`). Default: all-gather."},
+                       {"all-gather", "ring"}, "all-gather") == "ring";
 }
 
 }  // namespace trainyard

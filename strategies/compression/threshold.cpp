@@ -21,7 +21,7 @@ class ThresholdCodec : public GradientCodec {
   std::vector<double> encode(int round, std::span<const double> input) override {
     if (round > 0) {
       counts_.assign(input.begin(), input.end());
-      payload_.resize(static_cast<std::size_t>(*std::max_element(input.begin(), input.end())), 0.0);
+      payload_.resize(static_cast<std::size_t>(*std::ranges::max_element(input)), 0.0);
       return payload_;
     }
     payload_.clear();

@@ -167,7 +167,7 @@ BestInterval best_interval(const LongRunPlan& plan) {
   } else if (x.size() >= kEnough) {
     best.steps = std::exp(bottom(x, y));
   } else {
-    best.steps = std::exp(x[std::min_element(y.begin(), y.end()) - y.begin()]);
+    best.steps = std::exp(x[std::ranges::min_element(y) - y.begin()]);
   }
   best.simulated = plan.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));

@@ -27,7 +27,7 @@ DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
   const auto wires = [&](DeviceId cpu) {
     return machine.path(machine.actor(gpu), machine.actor(cpu), PathClass::automatic).latency();
   };
-  return *std::min_element(cpus.begin(), cpus.end(), [&](DeviceId a, DeviceId b) { return wires(a) < wires(b); });
+  return *std::ranges::min_element(cpus, [&](DeviceId a, DeviceId b) { return wires(a) < wires(b); });
 }
 
 /// The operations of all actors of a machine. Most actors have none.

@@ -17,9 +17,8 @@ class FailuresBySteps {
   explicit FailuresBySteps(const std::vector<SetFailure>& failures) : failures_(failures) {
     for (std::size_t i = 0; i < failures.size(); ++i)
       if (failures[i].after_step) order_.push_back(i);
-    std::stable_sort(order_.begin(), order_.end(), [&failures](std::size_t a, std::size_t b) {
-      return failures[a].after_step < failures[b].after_step;
-    });
+    std::ranges::stable_sort(
+        order_, [&failures](std::size_t a, std::size_t b) { return failures[a].after_step < failures[b].after_step; });
   }
   /// Number of steps before the next failure; infinite if there is none.
   double next() const { return taken_ < order_.size() ? *failures_[order_[taken_]].after_step : HUGE_VAL; }
@@ -115,9 +114,7 @@ class NodePool {
   bool is_complete() const { return missing_.empty(); }
   int missing() const { return static_cast<int>(missing_.size()); }  ///< number of empty places
   /// True if the node is absent without a replacement.
-  bool is_away(std::optional<int> node) const {
-    return node && std::find(missing_.begin(), missing_.end(), node) != missing_.end();
-  }
+  bool is_away(std::optional<int> node) const { return node && std::ranges::find(missing_, node) != missing_.end(); }
   /// Number of complete replicas.
   int replicas() const { return replicas_without(missing()); }
 

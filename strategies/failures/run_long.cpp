@@ -73,7 +73,7 @@ class LongRun {
       due_.clear();
       timers_.collect(next * (1 + kEventRounding), due_);
       now_ = next;
-      std::sort(due_.begin(), due_.end());
+      std::ranges::sort(due_);
       for (const LongRunEvent& event : due_)
         if (phase_ != JobState::ended) handle(event);
     }
@@ -257,8 +257,7 @@ class LongRun {
 
   bool can_do_without() const {
     if (!workers_of_absent_nodes_.empty())
-      return std::find(workers_of_absent_nodes_.begin(), workers_of_absent_nodes_.end(), std::size_t{0}) ==
-             workers_of_absent_nodes_.end();
+      return std::ranges::find(workers_of_absent_nodes_, std::size_t{0}) == workers_of_absent_nodes_.end();
     return plan_.recovery.elastic && pool_.replicas() > 0;
   }
 
@@ -374,8 +373,7 @@ class LongRun {
   }
   bool goes_on_without_some() const {
     const auto takes_workers = [](const auto& part) { return part.workers > 0; };
-    return std::any_of(plan_.parts.begin(), plan_.parts.end(), takes_workers) ||
-           std::any_of(plan_.failures.begin(), plan_.failures.end(), takes_workers);
+    return std::ranges::any_of(plan_.parts, takes_workers) || std::ranges::any_of(plan_.failures, takes_workers);
   }
 
   void fall_back() {

@@ -42,10 +42,10 @@ PipelineTask read_pass(const Node& item) {
     good = good && (rest == end || (*rest == '.' && number(rest + 1, task.chunk) == end));
   }
   if (!good)
-    fail(item.place, fmt::format("\"{}\" is no pass; expected F (forward), B (backward), I (gradients of inputs) or W "
-                                 "(gradients of weights) with the number of a micro-batch, and after a dot that of a "
-                                 "chunk: F0, B3, I2.1",
-                                 text));
+    fail(item.place,
+         fmt::format("\"{}\" is no pass; expected F (forward), B (backward), I (gradients of inputs) or W (gradients "
+                     "of weights) with the number of a micro-batch, and after a dot that of a chunk: F0, B3, I2.1",
+                     text));
   task.pass = static_cast<Pass>(letter);
   return task;
 }
@@ -57,12 +57,12 @@ class OrderFile {
     const Node document = read_document(path);
     Fields fields(document, "order of passes");
     shape_.chunks = fields.integer_within<int>({"chunks", "Model chunks of each stage."}, 1, 64, 1);
-    placement_ = fields.choice(
-        {"placement",
-         "Where the chunks lie: loop (chunk after chunk from the first stage to the last), v (down the stages and up "
-         "again) or both-ends (two copies of the network: chunk 0 leads down and takes the first half of the "
-         "micro-batches, chunk 1 leads up and takes the others)."},
-        {kLoop, "v", kBothEnds}, kLoop);
+    placement_ =
+        fields.choice({"placement",
+                       "Where the chunks lie: loop (chunk after chunk from the first stage to the last), v (down the "
+                       "stages and up again) or both-ends (two copies of the network: chunk 0 leads down and takes the "
+                       "first half of the micro-batches, chunk 1 leads up and takes the others)."},
+                      {kLoop, "v", kBothEnds}, kLoop);
     if (placement_ != kLoop && shape_.chunks != 2)
       fields.refuse("placement", fmt::format("{} needs chunks: 2, not {}", placement_, shape_.chunks));
     const std::vector<Node>* stages =
@@ -171,9 +171,9 @@ class OrderFile {
     const auto require = [&](bool is_there, const PipelineTask& task) {
       if (is_there) return;
       fail(node.place,
-           fmt::format("stage {} lacks {}; each of the {} micro-batches goes forward once (F) and back once "
-                       "(B, or I and W)",
-                       stage, name_of_task(task), shape_.micro_batches));
+           fmt::format(
+               "stage {} lacks {}; each of the {} micro-batches goes forward once (F) and back once (B, or I and W)",
+               stage, name_of_task(task), shape_.micro_batches));
     };
     for (int micro_batch = 0; micro_batch < shape_.micro_batches; ++micro_batch)
       for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
@@ -199,17 +199,15 @@ class OrderFile {
           [](const PipelineTask& a, const PipelineTask& b) { return a.pass == b.pass && a.chunk != b.chunk; });
       if (unlike != passes.end() || differing != other.end()) {
         const auto number = std::min(static_cast<std::size_t>(differing - other.begin()), other.size() - 1);
-        fail(
-            places_[opposite][number],
-            fmt::format("{} of stage {}: stage {} holds the same layers, so with placement: both-ends it runs the same "
-                        "passes, each through the other chunk",
-                        name_of_task(other[number]), opposite, stage));
+        fail(places_[opposite][number],
+             fmt::format("{} of stage {}: stage {} holds the same layers, so with placement: both-ends it runs the "
+                         "same passes, each through the other chunk",
+                         name_of_task(other[number]), opposite, stage));
       }
       if (passes.back().chunk != 0)
-        fail(places_[stage].back(),
-             fmt::format("{} ends stage {}: a pass of chunk 0 is expected there, since the stage "
-                         "sums gradients of its later layers first",
-                         name_of_task(passes.back()), stage));
+        fail(places_[stage].back(), fmt::format("{} ends stage {}: a pass of chunk 0 is expected there, since the "
+                                                "stage sums gradients of its later layers first",
+                                                name_of_task(passes.back()), stage));
     }
   }
 

@@ -53,7 +53,7 @@ std::vector<PipelineTask> passes_in_order(const VBlock& block, int micro_batches
       task.micro_batch = i;
       placed.emplace_back(slot + kPeriod * i, task);
     }
-  std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::sort(placed, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<PipelineTask> tasks;
   for (const auto& [slot, task] : placed) tasks.push_back(task);
   return tasks;

@@ -33,7 +33,7 @@ Gossip Gossip::with_edges(const char* name, int ranks, const Edges& edges) {
     gossip.fixed_[b].push_back(a);
   }
   for (std::vector<int>& neighbours : gossip.fixed_) {
-    std::sort(neighbours.begin(), neighbours.end());
+    std::ranges::sort(neighbours);
     neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
   }
   return gossip;

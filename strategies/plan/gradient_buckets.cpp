@@ -60,8 +60,7 @@ void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, in
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const ParameterTensor& tensor = tensors[t];
     if (!tensor.frozen) continue;
-    auto bucket = std::find_if(buckets.begin(), buckets.end(),
-                               [&](const GradientBucket& b) { return b.experts == tensor.expert; });
+    auto bucket = std::ranges::find_if(buckets, [&](const GradientBucket& b) { return b.experts == tensor.expert; });
     if (bucket == buckets.end()) {
       bucket = buckets.insert(buckets.end(), GradientBucket{});
       bucket->layer = number;

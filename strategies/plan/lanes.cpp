@@ -45,8 +45,8 @@ std::vector<int> context_group(const TrainingPlan& plan, int rank) {
   return plan.mesh.group(rank, plan.mesh.splits_context() ? Axis::ring : Axis::context);
 }
 std::vector<int> maxima_group(const TrainingPlan& plan, int rank) {
-  return plan.agree_on_maxima == AgreeOnMaxima::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
-                                                             : plan.mesh.stage(rank);
+  return plan.amax_reduction == AmaxReduction::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
+                                                            : plan.mesh.stage(rank);
 }
 /// Returns the ranks of the first and the last stage with the same other coordinates; another stage's rank is alone.
 std::vector<int> tied_group(const TrainingPlan& plan, int rank) {
@@ -86,8 +86,8 @@ constexpr std::array<LaneKind, kLanes> kKinds{{
     {"expert tensor", [](Plan p) { return p.mesh.expert_tensor > 1; }, axis_group<Axis::expert_tensor>},
     // Stages of unequal width sum the gradient of a tied weight by messages.
     {"tied weight", [](Plan p) { return p.tied && p.mesh.widths.empty(); }, tied_group},
-    {"maxima", [](Plan p) { return p.agree_on_maxima != AgreeOnMaxima::nobody; }, maxima_group},
-    {"expert return", [](Plan p) { return p.mesh.expert > 1 && !unlike_expert_ranks(p.sharding).empty(); },
+    {"maxima", [](Plan p) { return p.amax_reduction != AmaxReduction::nobody; }, maxima_group},
+    {"expert return", [](Plan p) { return p.mesh.expert > 1 && !unequal_expert_loads(p.sharding).empty(); },
      axis_group<Axis::expert>},
     {"ulysses", [](Plan p) { return p.mesh.splits_context(); }, axis_group<Axis::ulysses>},
 }};
@@ -98,8 +98,8 @@ bool is_of_rows(Lane lane) { return lane == Lane::expert || lane == Lane::expert
 
 /// Returns the rows of each expert rank relative to the fullest one's; empty if ranks are alike.
 std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
-  std::vector<double> loads = unlike_expert_ranks(plan.sharding);
-  const double most = loads.empty() ? 1 : *std::max_element(loads.begin(), loads.end());
+  std::vector<double> loads = unequal_expert_loads(plan.sharding);
+  const double most = loads.empty() ? 1 : *std::ranges::max_element(loads);
   for (double& load : loads) load /= most;
   return loads;
 }
@@ -151,8 +151,8 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
     group.settings.place_on_chips(group.members);
     if (settings.fidelity == Fidelity::modelled)
       group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));
-    const auto kind = std::find_if(first_of_kind.begin(), first_of_kind.end(),
-                                   [&](std::size_t first) { return alike(lanes.groups[first], group); });
+    const auto kind =
+        std::ranges::find_if(first_of_kind, [&](std::size_t first) { return alike(lanes.groups[first], group); });
     lanes.kinds.push_back(static_cast<int>(kind - first_of_kind.begin()));
     if (kind == first_of_kind.end()) first_of_kind.push_back(lanes.groups.size());
     lanes.groups.push_back(std::move(group));

@@ -118,7 +118,7 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   if (axis == Axis::expert_tensor) axis = Axis::tensor;
   if (axis == Axis::expert) {
     const std::vector<int> all = replicas_in_stage(of_rank);
-    const auto first = all.begin() + (std::find(all.begin(), all.end(), of_rank) - all.begin()) / expert * expert;
+    const auto first = all.begin() + (std::ranges::find(all, of_rank) - all.begin()) / expert * expert;
     return {first, first + expert};
   }
   Coordinates coordinates = this->coordinates(of_rank);
@@ -150,7 +150,7 @@ std::vector<int> Mesh::over_copies(int of_rank, Group group_in_stage) const {
   other.pipeline = opposite_stage(other.pipeline);
   const std::vector<int> others = (this->*group_in_stage)(rank(other));
   members.insert(members.end(), others.begin(), others.end());
-  std::sort(members.begin(), members.end());
+  std::ranges::sort(members);
   return members;
 }
 
@@ -165,7 +165,7 @@ std::vector<int> Mesh::replicas_in_stage(int of_rank) const {
   for (coordinates.data = 0; coordinates.data < size(Axis::data, coordinates.pipeline); ++coordinates.data)
     for (coordinates.context = 0; coordinates.context < context; ++coordinates.context)
       members.push_back(rank(coordinates));
-  std::sort(members.begin(), members.end());  // in the order of the mesh
+  std::ranges::sort(members);  // in the order of the mesh
   return members;
 }
 
@@ -186,7 +186,7 @@ int Mesh::expert_of(int of_rank) const {
   if (expert_tensor > 0) return index_in_stage(of_rank) / expert_tensor % expert;
   if (expert == 1) return 0;
   const std::vector<int> all = replicas_in_stage(of_rank);
-  return static_cast<int>(std::find(all.begin(), all.end(), of_rank) - all.begin()) % expert;
+  return static_cast<int>(std::ranges::find(all, of_rank) - all.begin()) % expert;
 }
 
 int Mesh::expert_tensor_of(int of_rank) const {

@@ -22,7 +22,7 @@ void mark_tied(const TrainingPlan& plan, int stage, std::vector<GradientBucket>&
 std::vector<GradientBucket> buckets_of(const TrainingPlan& plan, const StagePlan& stage, const BucketChoice& choice) {
   std::vector<int> layers;
   for (const std::vector<int>& chunk : stage.chunks) layers.insert(layers.end(), chunk.begin(), chunk.end());
-  std::sort(layers.begin(), layers.end());
+  std::ranges::sort(layers);
   if (plan.zero == ZeroStage::parameters) return layer_buckets(*plan.network, layers);
   return gradient_buckets(*plan.network, layers, plan.gradient_element, choice.first, choice.rest,
                           choice.whole_tensors);

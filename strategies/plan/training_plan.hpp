@@ -34,7 +34,7 @@ enum class Lane : std::uint8_t {
 constexpr int kLanes = 14;
 
 /// The ranks that agree on the maxima of fp8 tensors after a pass through a model chunk.
-enum class AgreeOnMaxima : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };
+enum class AmaxReduction : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };
 const char* name_of(Lane);
 /// Return the lane and the collective of a layer's exchange.
 Lane lane_of(Axis);
@@ -116,7 +116,7 @@ struct TrainingPlan : StepOptions {
   std::uint16_t micro_batch_kernel = 0;
   std::uint16_t kernel_after_routing = 0;  ///< runs after a kernel whose result the host reads; 0: none
   std::uint16_t kernel_after_message = 0;  ///< runs before a pass for which a message arrived; 0: none
-  AgreeOnMaxima agree_on_maxima = AgreeOnMaxima::nobody;
+  AmaxReduction amax_reduction = AmaxReduction::nobody;
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket and back
   bool host_buckets = false;  ///< buckets lie in host memory: the host copies while the GPU goes on

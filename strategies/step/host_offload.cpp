@@ -22,7 +22,7 @@ Op& HostOffload::transfer(HostTransfer way, Bytes bytes, NameId name, Dep first,
   const double parts = way == HostTransfer::in_host ? 2 : striped && flow ? static_cast<double>(flow->edges.size()) : 1;
   op.message.bytes = bytes / parts;
   op.message.steps = 1;
-  op.address(kLanes + number, group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[number]);
+  op.address(kLanes + number, group_of_transfer(way, step_.rank) << kJoinBits | ++calls_[number]);
   op.deps[0] = first;
   op.deps[1] = second;
   return op;

@@ -10,7 +10,7 @@ namespace trainyard {
 
 /// Identifies the joins of a rank on one kind of transfer, with numbers after those of lanes.
 constexpr Tag group_of_transfer(HostTransfer way, Actor rank) {
-  return (Tag{16} + static_cast<Tag>(way)) | static_cast<Tag>(rank) << (32 - kMeetingBits);
+  return (Tag{16} + static_cast<Tag>(way)) | static_cast<Tag>(rank) << (32 - kJoinBits);
 }
 
 /// Keeps states in host memory or on drives. Gradients go there as they are made, the CPU updates, and parameters

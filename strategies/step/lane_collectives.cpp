@@ -1,7 +1,5 @@
 #include "strategies/step/lane_collectives.hpp"
 
-#include "strategies/collectives/collective_flows.hpp"
-
 namespace trainyard {
 
 Ops LaneCollectives::run(Call what) {

@@ -7,7 +7,7 @@ namespace trainyard {
 /// Identifies the joins of one of a lane's groups by its first member: the upper bits of their tags (see
 /// ActorOutline).
 constexpr Tag group_of_join(Lane lane, Actor first) {
-  return static_cast<Tag>(lane) | static_cast<Tag>(first) << (32 - kMeetingBits);
+  return static_cast<Tag>(lane) | static_cast<Tag>(first) << (32 - kJoinBits);
 }
 
 /// Runs the collectives of one rank, each on the streams of its lane.
@@ -31,7 +31,7 @@ class LaneCollectives {
   /// of the collective.
   Ops run(Call);
   /// Returns a tag for the next collective on a lane. All members of a group get the same.
-  Tag next_tag(Lane lane) { return static_cast<Tag>(lane) << kMeetingBits | ++calls_[static_cast<std::size_t>(lane)]; }
+  Tag next_tag(Lane lane) { return static_cast<Tag>(lane) << kJoinBits | ++calls_[static_cast<std::size_t>(lane)]; }
   Stream sends(Lane lane) const { return lane == Lane::gradients ? gradients_ : step_.streams.send(lane); }
   Stream receives(Lane lane) const { return static_cast<Stream>(sends(lane) + 1); }
   /// Returns a dependency on everything on a lane so far.

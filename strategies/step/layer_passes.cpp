@@ -44,10 +44,10 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
 
 Ops LayerPasses::chunk(const PipelineTask& task, bool sends) {
   co_yield layers(task, sends);
-  if (step_.plan.lane(Lane::maxima).is_used() && !step_.plan.values) co_yield agree_on_maxima(task);
+  if (step_.plan.lane(Lane::maxima).is_used() && !step_.plan.values) co_yield amax_reduction(task);
 }
 
-Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
+Ops LayerPasses::amax_reduction(const PipelineTask& task) {
   if (task.pass == Pass::backward_weights) co_return;
   int products = 0;
   for (const int layer : step_.stage.chunks[task.chunk]) products += step_.plan.network->layers[layer].delayed_products;

@@ -51,7 +51,7 @@ class LayerPasses {
   Ops pass(int layer, const PipelineTask&);
   Ops layers(const PipelineTask&, bool sends);
   /// Finds the maxima of this pass and the scales of the next one with all ranks that share scales of fp8 tensors.
-  Ops agree_on_maxima(const PipelineTask&);
+  Ops amax_reduction(const PipelineTask&);
   Ops exchange(const PassItem&, std::uint16_t buffer);
   const Op& modelled_exchange(const PassItem&);
   std::uint16_t take_buffers(int exchanges);

@@ -33,7 +33,7 @@ void ParameterGathers::plan_visits() {
   std::vector<bool> met(ready_.size());
   for (const PipelineTask& task : step_.stage.tasks) {
     std::vector<int> layers = step_.stage.chunks[task.chunk];
-    if (task.pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+    if (task.pass != Pass::forward) std::ranges::reverse(layers);
     for (const int layer : layers) {
       const bool again = met[layer];
       met[layer] = true;

@@ -92,7 +92,7 @@ PassSeries::PassSeries(const TrainingPlan& plan, const PassTables& tables, const
 
 const PassSeries::ChunkSeries& PassSeries::make(Pass pass, int stage, int chunk, bool first, bool sends) const {
   std::vector<int> layers = plan_.stages[stage].chunks[chunk];
-  if (pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+  if (pass != Pass::forward) std::ranges::reverse(layers);
   SeriesMaker maker(tables_.words(), streams_, layers.size());
   for (const int layer : layers) maker.add(tables_.pass(pass, layer, first, false));
   if (sends) maker.take_waits(0);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <limits>
 
@@ -116,8 +115,8 @@ class PassMaker {
   int product_beside(const Exchange& exchange, const std::vector<KernelOfPass>& kernels) const {
     const auto multiplies = [](const KernelOfPass& k) { return k.call->work.flops.value > 0; };
     if (exchange.kind == ExchangeKind::all_gather) {
-      const auto next = std::find_if(kernels.begin(), kernels.end(),
-                                     [&](const KernelOfPass& k) { return k.number >= exchange.kernels_before; });
+      const auto next =
+          std::ranges::find_if(kernels, [&](const KernelOfPass& k) { return k.number >= exchange.kernels_before; });
       return next != kernels.end() && multiplies(*next) ? next->number : -1;
     }
     const int since = exchanges_.empty() ? 0 : exchanges_.back().exchange->kernels_before;

@@ -251,7 +251,7 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
         {outline.text, group.members.size(), static_cast<std::uint64_t>(groups.kinds[groups.of_rank[rank]])});
     const Fidelity fidelity = group.settings.fidelity;
     if (fidelity != Fidelity::messages)
-      outline.meetings.push_back(
+      outline.joins.push_back(
           {group_of_join(static_cast<Lane>(i), group.members.front()), peers.flows[i], static_cast<std::uint16_t>(i)});
     if (fidelity == Fidelity::modelled) continue;
     const GroupPlace place{lane.index, static_cast<int>(group.members.size()), &group.settings};
@@ -273,8 +273,8 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     add_messages(peers.tied);
   }
   for (std::size_t way = 0; way < kHostWays && !plan_.offload.ways.empty(); ++way)
-    outline.meetings.push_back({group_of_transfer(static_cast<HostTransfer>(way), rank), peers.flows[kLanes + way],
-                                static_cast<std::uint16_t>(kLanes + way)});
+    outline.joins.push_back({group_of_transfer(static_cast<HostTransfer>(way), rank), peers.flows[kLanes + way],
+                             static_cast<std::uint16_t>(kLanes + way)});
   return outline;
 }
 

@@ -85,7 +85,7 @@ void SharedUpdates::give(int number, Actor rank, Index first, const Eigen::Vecto
 Eigen::VectorXd SharedUpdates::sum_gradients(Step& s) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(first_->size());
   if (!by_rank()) {
-    std::sort(s.samples.begin(), s.samples.end());  // the sum does not depend on the order of the ranks
+    std::ranges::sort(s.samples);  // the sum does not depend on the order of the ranks
     last_loss_ = setup_.task->add_gradient(*s.weights, s.samples, 1 / batch_, sum) / batch_;
     loss_ += last_loss_;
     ++losses_;

@@ -96,7 +96,7 @@ void RankParameters::add_bucket(const GradientBucket& planned, int rank) {
   if (b.elements != static_cast<Index>(planned.elements)) throw InternalError("a bucket's parts are not all of it");
   const std::vector<int> group = zero_group(plan_, rank, experts);
   const auto replicas = experts ? plan_.mesh.expert_replicas(rank) : plan_.mesh.replicas(rank);
-  const auto index = std::find(group.begin(), group.end(), rank) - group.begin();
+  const auto index = std::ranges::find(group, rank) - group.begin();
   b.exchanged = replicas.size() > 1;
   b.filled.assign(sets_, 0);
   b.taken.assign(sets_, 0);

@@ -142,7 +142,7 @@ Eigen::VectorXd RankValues::whole_step(int step) {
 
 void RankValues::exchange(Pass& p, const Exchange& e, int buffer) {
   const std::vector<int> group = plan_.mesh.group(rank_, e.axis);
-  const auto index = std::find(group.begin(), group.end(), rank_) - group.begin();
+  const auto index = std::ranges::find(group, rank_) - group.begin();
   p.graph.fill(e, {static_cast<int>(index), static_cast<int>(group.size()),
                    &values_.buffer(rank_, static_cast<std::uint16_t>(buffer)),
                    &values_.buffer(rank_, static_cast<std::uint16_t>(buffer + 1))});

@@ -1,6 +1,5 @@
 #pragma once
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>

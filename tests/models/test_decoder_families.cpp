@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
 #include "tests/models/transformer_configs.hpp"
 

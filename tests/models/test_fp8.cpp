@@ -4,7 +4,6 @@
 #include "models/networks/layers/layer_builder.hpp"
 #include "models/software/stack.hpp"
 #include "models/software/training_memory.hpp"
-#include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace models_test_fp8 {

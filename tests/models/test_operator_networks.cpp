@@ -1,5 +1,4 @@
 // Networks that are written as operators: equal to the families in C++, with the published parameters.
-#include <array>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>

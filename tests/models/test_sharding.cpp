@@ -287,8 +287,8 @@ TEST_CASE("experts are spread over ranks, and rows are sent to them", "[sharding
   const auto flops_of_rank = [&](int rank, double capacity) {
     return work_of(of_rank(rank, capacity).forward, "experts.gate").flops.value;
   };
-  CHECK(unlike_expert_ranks({{.expert = 4}, {.expert_loads = loads}}).size() == 4);
-  CHECK(unlike_expert_ranks({{.expert = 1}, {.expert_loads = loads}}).empty());
+  CHECK(unequal_expert_loads({{.expert = 4}, {.expert_loads = loads}}).size() == 4);
+  CHECK(unequal_expert_loads({{.expert = 1}, {.expert_loads = loads}}).empty());
   CHECK(fullest_expert_rank({{.expert = 4}, {.expert_loads = loads}}) == Approx(4.0 / 3).epsilon(1e-12));
   CHECK(rows_within_capacity({{.expert = 4}, {.expert_loads = loads}}) == 1);
   CHECK(flops_of_rank(-1, 0) == Approx(4.0 / 3 * rows(1, 0)).epsilon(1e-12));

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <string>
 
 #include "sim/error.hpp"

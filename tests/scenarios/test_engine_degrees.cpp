@@ -1,5 +1,4 @@
 // Engines whose GPUs split layers, hold copies of them and share the experts.
-#include <map>
 
 #include "tests/scenarios/loops.hpp"
 

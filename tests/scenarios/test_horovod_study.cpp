@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/horovod_study.hpp"
 
 namespace scenarios_test_horovod_study {

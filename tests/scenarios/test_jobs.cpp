@@ -131,7 +131,7 @@ TEST_CASE("the step of a job alone has the interval of its stack", "[jobs][cover
   for (std::size_t at = text.find(kPlain); at != std::string::npos; at = text.find(kPlain))
     text.replace(at, kPlain.size(), "software: pytorch-ddp");
   const SharingAnswer answer = answer_to(text);
-  const nlohmann::ordered_json j = sharing_json(answer);
+  const nlohmann::ordered_json j = sharing_fields().json(answer);
   for (std::size_t i = 0; i < answer.jobs.size(); ++i) {
     const JobAnswer& job = answer.jobs[i];
     REQUIRE(job.alone_interval);
@@ -157,7 +157,7 @@ TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exch
   for (const ContendedLink& link : answer.links) {
     CAPTURE(link.name);
     CHECK(link.use <= 1 + 1e-6);
-    CHECK(link.use == Approx(link.use_by_job[0] + link.use_by_job[1]));
+    CHECK(link.use == Approx(link.use_by_job[0].second + link.use_by_job[1].second));
   }
   // Both jobs exchange at the same time, so each has half of the uplinks. A job alone takes as long on leaves of one
   // node with half as many uplinks.
@@ -168,7 +168,7 @@ TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exch
                             kTraining));
   CHECK(a.step == Approx(half_rate.jobs[0].alone_step).epsilon(1e-4));
   CHECK(answer.leaves.size() == 2);
-  CHECK(answer.leaves.front().jobs == std::vector<std::string>{"a", "b"});
+  CHECK(answer.leaves.front().jobs == std::vector<std::optional<std::string>>{"a", "b"});
   // The other job's exchange falls into the computation of the first (CASSINI: Rajasekaran et al. 2024).
   const SharingAnswer shifted = answer_to(two_jobs(
       "nodes: 2, placement: spread", fmt::format("nodes: 2, placement: spread, start: {} s", a.alone_step / 2)));
@@ -229,11 +229,11 @@ TEST_CASE("a run of jobs that is too large is refused before it begins, with a w
 
 TEST_CASE("the JSON of jobs has every explained key", "[jobs]") {
   SharingAnswer answer = answer_to(two_jobs("nodes: [0, 2]", "nodes: [1, 3]"));
-  CHECK_FALSE(sharing_json(answer).contains("currency"));
+  CHECK_FALSE(sharing_fields().json(answer).contains("currency"));
   answer.currency = "EUR";
   for (JobAnswer& job : answer.jobs) job.alone_interval = {1, 2};
   for (JobAnswer& job : answer.jobs) job.per_million = job.owned_per_million = job.per_joule = 1;
-  test::check_explained_keys(sharing_json(answer), "share");
+  test::check_explained_keys(sharing_fields().json(answer), "share");
 }
 
 }  // namespace scenarios_test_jobs

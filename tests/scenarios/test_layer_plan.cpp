@@ -119,8 +119,8 @@ TEST_CASE("consecutive layers get splits as cheap as the cheapest of all lists",
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   for (int i = 0; i < 200; ++i) {
     const int layers = 1 + static_cast<int>(draw() % 5);
-    std::vector<LinearWayCosts> costs(static_cast<std::size_t>(layers));
-    for (LinearWayCosts& layer : costs)
+    std::vector<LinearShardingCosts> costs(static_cast<std::size_t>(layers));
+    for (LinearShardingCosts& layer : costs)
       for (double& cost : layer) cost = draw() % 9 == 0 ? kImpossible : static_cast<double>(draw() % 100);
     const MlpShape shape{std::vector<int>(static_cast<std::size_t>(layers) + 1, 8)};
     double least = kImpossible;
@@ -133,18 +133,19 @@ TEST_CASE("consecutive layers get splits as cheap as the cheapest of all lists",
       for (int layer = 0; layer < layers; ++layer, rest /= 3) sharding.linear_splits.push_back(kSplits[rest % 3]);
       double cost = 0;
       for (int layer = 0; layer < layers; ++layer)
-        cost += costs[static_cast<std::size_t>(layer)][static_cast<std::size_t>(linear_way(shape, layer, sharding))];
+        cost +=
+            costs[static_cast<std::size_t>(layer)][static_cast<std::size_t>(linear_sharding(shape, layer, sharding))];
       least = std::min(least, cost);
     }
-    const LinearChain chain = cheapest_ways(costs);
+    const LinearChain chain = cheapest_shardings(costs);
     CAPTURE(i, layers);
     CHECK(chain.cost == least);
     if (chain.cost == kImpossible) continue;
     Sharding sharding;
     sharding.tensor = 2;
-    sharding.linear_splits = splits_of(chain.ways);
+    sharding.linear_splits = splits_of(chain.shardings);
     for (int layer = 0; layer < layers; ++layer)
-      CHECK(linear_way(shape, layer, sharding) == chain.ways[static_cast<std::size_t>(layer)]);
+      CHECK(linear_sharding(shape, layer, sharding) == chain.shardings[static_cast<std::size_t>(layer)]);
   }
 }
 

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/post_training/rank_loads.hpp"
-#include "scenarios/src/running/post_training_run.hpp"
 #include "tests/scenarios/loops.hpp"
 
 namespace scenarios_test_loop_batches {

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/studies/answer.hpp"

@@ -5,6 +5,7 @@
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/replaced_text.hpp"
+#include "tests/small_scenario.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_scenario {
@@ -13,17 +14,7 @@ using namespace trainyard;
 
 namespace {
 
-const std::string kSmall = R"(cluster:
-  nodes: 2
-  node: t4-server
-  fabric: nonblocking
-model: {base: gpt2, n_layer: 2}
-plan:
-  global_batch_size: 16
-  micro_batch_size: 1
-  seq_length: 64
-  precision: fp16
-)";
+const std::string kSmall = test::kSmallScenario;
 
 Scenario small(const Overrides& overrides = {}) { return read_scenario_text(kSmall, "small.yaml", overrides); }
 

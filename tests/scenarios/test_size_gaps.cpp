@@ -58,12 +58,12 @@ TEST_CASE("a question at each threshold of the deadline and the length has the d
   }
   CHECK(checked >= 3);
   // The size that comes next is the next larger one, unless the other type has one for less.
-  const std::vector<SizeWay> ways = ways_of(answer);
-  const SizeWay* decision = decided_way(answer, ways);
-  const SizeWay* next = next_way(answer, ways, *decision);
+  const std::vector<Payment> payments = payments_of(answer);
+  const Payment* decision = decided_payment(answer, payments);
+  const Payment* next = next_payment(answer, payments, *decision);
   REQUIRE(next);
   CHECK(next->row->nodes > decision->row->nodes);
-  CHECK(gap_before_next(answer, ways, *decision) == nullptr);
+  CHECK(gap_before_next(answer, payments, *decision) == nullptr);
 }
 
 TEST_CASE("a threshold beyond which a size may decide that was not simulated says so", "[size]") {

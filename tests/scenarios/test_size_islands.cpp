@@ -43,7 +43,7 @@ SizeAnswer island_answer(const std::string& owned, double days, const std::strin
 
 constexpr const char* kOneOwned = ", owned: {dgx-a100: 1}";
 
-const SizeIsland* way_of(const SizeAnswer& answer, IslandWay kind) {
+const SizeIsland* way_of(const SizeAnswer& answer, IslandKind kind) {
   if (answer.islands.empty()) return nullptr;
   const auto& rows = answer.islands.front().rows;
   const auto found = std::ranges::find_if(rows, [kind](const SizeIsland& row) { return row.kind == kind; });
@@ -60,7 +60,7 @@ double days_of(const Answer& run) { return run.result.whole_time().value / 86400
 
 TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "[size][islands]") {
   const SizeAnswer answer = island_answer(kOneOwned, 30);
-  const SizeIsland* owned = way_of(answer, IslandWay::owned_alone);
+  const SizeIsland* owned = way_of(answer, IslandKind::owned_alone);
   REQUIRE(owned);
   CHECK(owned->missed.empty());
   CHECK(owned->cost == 0);
@@ -68,8 +68,8 @@ TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "
   CHECK(owned->gpus == 8);
   REQUIRE(owned->scenarios.size() == 1);
   CHECK(days_of(run_of(owned->scenarios.front())) == Approx(owned->days));
-  CHECK_FALSE(way_of(answer, IslandWay::one_job));
-  CHECK_FALSE(way_of(answer, IslandWay::two_jobs));
+  CHECK_FALSE(way_of(answer, IslandKind::one_job));
+  CHECK_FALSE(way_of(answer, IslandKind::two_jobs));
   REQUIRE(answer.cheapest);
   CHECK(answer.cheapest->node == "dgx-a100");
   CHECK_THAT(answer.verdict->decision, StartsWith("Use the 1 x dgx-a100 that are owned: "));
@@ -78,7 +78,7 @@ TEST_CASE("owned nodes that are enough alone are used, and nothing is bought", "
 
 TEST_CASE("some of the owned nodes train if no plan divides among all of them", "[size][islands]") {
   const SizeAnswer answer = island_answer(", owned: {dgx-a100: 13}", 30);
-  const SizeIsland* owned = way_of(answer, IslandWay::owned_alone);
+  const SizeIsland* owned = way_of(answer, IslandKind::owned_alone);
   REQUIRE((owned && owned->good()));
   CHECK(owned->missed.empty());
   CHECK(owned->gpus < 104);
@@ -92,7 +92,7 @@ TEST_CASE("some of the owned nodes train if no plan divides among all of them", 
 }
 
 TEST_CASE("nodes that come after the deadline are no purchase, and the fewest that a rent needs are named", "[size]") {
-  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 2;
+  const double days = way_of(island_answer(kOneOwned, 30), IslandKind::owned_alone)->days * 2;
   const SizeAnswer late = island_answer(fmt::format(", delivery: {{dgx-h100: {} d}}", std::ceil(days) + 1), days);
   CHECK_FALSE(late.cheapest);
   REQUIRE(late.nearest);
@@ -103,10 +103,10 @@ TEST_CASE("nodes that come after the deadline are no purchase, and the fewest th
 
 TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures of run of their scenarios",
           "[size][islands]") {
-  const double alone = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days;
+  const double alone = way_of(island_answer(kOneOwned, 30), IslandKind::owned_alone)->days;
   const SizeAnswer answer = island_answer(kOneOwned, alone * 0.75);
-  const SizeIsland *owned = way_of(answer, IslandWay::owned_alone), *bought = way_of(answer, IslandWay::bought_alone),
-                   *one_job = way_of(answer, IslandWay::one_job), *two_jobs = way_of(answer, IslandWay::two_jobs);
+  const SizeIsland *owned = way_of(answer, IslandKind::owned_alone), *bought = way_of(answer, IslandKind::bought_alone),
+                   *one_job = way_of(answer, IslandKind::one_job), *two_jobs = way_of(answer, IslandKind::two_jobs);
   REQUIRE((owned && bought && one_job && two_jobs));
   CHECK(owned->missed == "deadline");
   CHECK(owned->days == Approx(alone));
@@ -195,9 +195,9 @@ TEST_CASE("more of the owned nodes are a way of their own, and the line owned ag
   options.purchase = true;
   options.node_types = {"dgx-a100", "dgx-h100"};
   options.work = 2e5;
-  options.days = 0.6 * way_of(size_clusters(training, "islands", options), IslandWay::owned_alone)->days;
+  options.days = 0.6 * way_of(size_clusters(training, "islands", options), IslandKind::owned_alone)->days;
   const SizeAnswer answer = size_clusters(training, "islands", options);
-  const SizeIsland* more = way_of(answer, IslandWay::more_owned);
+  const SizeIsland* more = way_of(answer, IslandKind::more_owned);
   REQUIRE(more);
   REQUIRE(answer.cheapest);
   CHECK(answer.cheapest->node == "dgx-a100");
@@ -212,7 +212,7 @@ TEST_CASE("more of the owned nodes are a way of their own, and the line owned ag
 
 TEST_CASE("no owned node changes nothing, and owned nodes leave the sizes of another type as they are",
           "[size][islands]") {
-  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.75;
+  const double days = way_of(island_answer(kOneOwned, 30), IslandKind::owned_alone)->days * 0.75;
   const SizeAnswer none = island_answer("", days), zero = island_answer(", owned: {dgx-a100: 0}", days),
                    one = island_answer(kOneOwned, days), own_type = island_answer(kOneOwned, days, "", 0, "dgx-a100");
   CHECK(none.islands.empty());
@@ -229,15 +229,15 @@ TEST_CASE("no owned node changes nothing, and owned nodes leave the sizes of ano
 }
 
 TEST_CASE("a budget and the room of a site hold for nodes beside owned ones", "[size][islands]") {
-  const double days = way_of(island_answer(kOneOwned, 30), IslandWay::owned_alone)->days * 0.75;
+  const double days = way_of(island_answer(kOneOwned, 30), IslandKind::owned_alone)->days * 0.75;
   const SizeAnswer poor = island_answer(kOneOwned, days, "", 10);
   CHECK_FALSE(poor.cheapest);
-  CHECK(way_of(poor, IslandWay::one_job)->missed == "budget");
+  CHECK(way_of(poor, IslandKind::one_job)->missed == "budget");
   CHECK_THAT(poor.islands.front().reason, StartsWith("No way to train one model on them meets all conditions; "));
   // The owned node has 8 of the 15 ports, and a dgx-h100 needs as many.
   const SizeAnswer narrow = island_answer(kOneOwned, days, "site: {ports: 15}\n");
-  CHECK(way_of(narrow, IslandWay::one_job)->error == "the site has room for 0 x dgx-h100 beside the owned nodes");
-  CHECK_FALSE(way_of(narrow, IslandWay::two_jobs));
+  CHECK(way_of(narrow, IslandKind::one_job)->error == "the site has room for 0 x dgx-h100 beside the owned nodes");
+  CHECK_FALSE(way_of(narrow, IslandKind::two_jobs));
   for (const SizeRow& row : narrow.rows)  // the owned node keeps its ports if only bought nodes train
     if (row.node == "dgx-h100") CHECK(row.refused);
   const SizeAnswer wide = island_answer(kOneOwned, days, "site: {ports: 16}\n");

@@ -380,7 +380,7 @@ TEST_CASE("compare says how sure it is that a scenario is slower", "[coverage]")
   CHECK(*comparison.slower(2) == 1);  // a machine with a slower part is not faster
   CHECK(*compare_scenarios({llama(), llama({{"cluster.node", "dgx-h200"}})}).slower(1) == 0);
   CHECK(*compare_scenarios({llama(), llama({{"cluster.node", "mi300x-8x"}})}).slower(1) > 0);
-  CHECK(comparison_json(comparison).at("changes")[1].at("slower_probability") == *comparison.slower(2));
+  CHECK(comparison_fields().json(comparison).at("changes")[1].at("slower_probability") == *comparison.slower(2));
 }
 
 TEST_CASE("plan calls plans equal if their difference is within the doubt that they do not share", "[coverage]") {

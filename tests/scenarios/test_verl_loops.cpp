@@ -1,5 +1,4 @@
 // Steps of verl, to which nothing is fitted.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 

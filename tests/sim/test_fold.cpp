@@ -142,7 +142,7 @@ TEST_CASE("actors fold by the orbits of a shift as they do one by one", "[sim][f
   EqualMachine m;
   wire(m, 512, per_node, ring);
   const std::vector<LinkChange> change = idle_change(m);
-  CHECK(folding::Shift::find(m, rings).orbits() == orbits);
+  CHECK(folding::CyclicSymmetry::find(m, rings).orbits() == orbits);
   const Fold by_orbits(m, rings), one_by_one(m, rings, change);
   CHECK(by_orbits.refusal() == one_by_one.refusal());
   REQUIRE(by_orbits.classes() == one_by_one.classes());
@@ -161,7 +161,7 @@ TEST_CASE("a link of another rate, or on a longer path, leaves no shift", "[sim]
   EqualMachine m;
   m.connect(300, 301, {{m.link(kRate * rate), 1}}, {rate < 1 ? 1000000 : 1100000});  // before others: it is preferred
   wire(m, 512, 4, 512);
-  CHECK(!folding::Shift::find(m, rings).moves());
+  CHECK(!folding::CyclicSymmetry::find(m, rings).moves());
 }
 
 TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][folding]") {

@@ -41,14 +41,14 @@ TEST_CASE("results of work on threads come in the order of numbers; an exception
                           6, jobs,
                           [](std::size_t i) {
                             if (i >= 2 && i < 4) throw UserError(i == 2 ? "the first" : "the second");
-                            return duty().background;
+                            return thread_job().background;
                           },
                           [&done](std::size_t, bool background) { done += background ? 1 : 0; }),
                       "the first");
     CHECK(done == 4);
   }
   // A single number runs on this thread, and shows its progress itself.
-  CHECK_FALSE(all_in_parallel(1, 8, [](std::size_t) { return duty().background; }).front());
+  CHECK_FALSE(all_in_parallel(1, 8, [](std::size_t) { return thread_job().background; }).front());
   // The progress function may fail too: all threads end.
   CHECK_THROWS_WITH(in_parallel(
                         6, 2, [](std::size_t) { return 1; }, [](std::size_t, int) { throw UserError("full"); }),

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/small_scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_anchor_verb {
@@ -14,23 +15,13 @@ using trainyard::test::TopoFolder;
 
 namespace {
 
-constexpr const char* kGood = R"(cluster:
-  nodes: 2
-  node: t4-server
-  fabric: nonblocking
-model: {base: gpt2, n_layer: 2}
-plan:
-  global_batch_size: 16
-  micro_batch_size: 1
-  seq_length: 64
-  precision: fp16
-)";
+using trainyard::test::kSmallScenario;
 
 }  // namespace
 
 TEST_CASE("anchor fits a stack to the memory that nvidia-smi shows, and run uses it", "[cli][anchor]") {
   const TopoFolder shell;
-  shell.write("good.yaml", kGood);
+  shell.write("good.yaml", kSmallScenario);
   const TopoAnswer answer =
       shell.trainyard("anchor " TRAINYARD_SOURCE_DIR
                       "/scenarios/gpt2-one-a100.yaml --measured '21 GiB' --name mine --out catalog --json a.json");
@@ -49,7 +40,7 @@ TEST_CASE("anchor fits a stack to the memory that nvidia-smi shows, and run uses
   CHECK(j.at("parts").at(0).at("measured") == "memory of 1 run");
   CHECK(j.at("parts").at(0).at("worst") == "21 GiB");
   CHECK(std::abs(j.at("parts").at(0).at("worst_error").get<double>()) < 0.01);
-  shell.write("anchored.yaml", kGood + std::string("software: mine\n"));
+  shell.write("anchored.yaml", std::string(kSmallScenario) + "software: mine\n");
   CHECK(shell.trainyard("run anchored.yaml --no-what-if").exit == 0);
   shell.check_refused("anchor good.yaml --measured '3 GiB' --judge '2 GiB'",
                       "anchor: --judge 2 GiB: steps expected, not parts");

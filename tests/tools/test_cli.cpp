@@ -13,6 +13,7 @@
 #include <set>
 
 #include "tests/replaced_text.hpp"
+#include "tests/small_scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_cli {
@@ -24,17 +25,7 @@ using trainyard::test::TopoFolder;
 
 namespace {
 
-const std::string kGood = R"(cluster:
-  nodes: 2
-  node: t4-server
-  fabric: nonblocking
-model: {base: gpt2, n_layer: 2}
-plan:
-  global_batch_size: 16
-  micro_batch_size: 1
-  seq_length: 64
-  precision: fp16
-)";
+const std::string kGood = trainyard::test::kSmallScenario;
 
 /// A temporary folder with a good scenario, in which commands run.
 struct Shell : TopoFolder {
@@ -108,6 +99,7 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
       "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
       "show --help)");
   shell.check_refused("show good.yaml --schedule --rank 8", "--rank 8: the scenario has ranks 0 to 7");
+  shell.check_refused("show good.yaml --schedule --rank -1", "--rank -1: the scenario has ranks 0 to 7");
   shell.check_refused("sweep good.yaml --csv - --json -",
                       "trainyard sweep: --csv - and --json - would both write to stdout");
   shell.check_refused("sweep good.yaml --csv t.csv --set plan.global_batch_size=12,20",

@@ -3,7 +3,6 @@
 #include <map>
 #include <tuple>
 
-#include "sim/json_text.hpp"
 #include "tests/tools/served_page.hpp"
 #include "tools/serving/page_fields.hpp"
 

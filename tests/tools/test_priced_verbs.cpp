@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "tests/tools/topo_shell.hpp"
 

@@ -251,7 +251,7 @@ TEST_CASE("the screen of size has a table of owned and bought nodes", "[size][is
   owned.samples_per_s = 49.7;
   owned.days = 28.4;
   owned.missed = "deadline";
-  shared.kind = IslandWay::one_job;
+  shared.kind = IslandKind::one_job;
   shared.node = "dgx-b200";
   shared.nodes = shared.bought_nodes = 1;
   shared.bought_gpus = 8;
@@ -262,10 +262,10 @@ TEST_CASE("the screen of size has a table of owned and bought nodes", "[size][is
   shared.days = 18.1;
   shared.cost = 1744000;
   SizeIsland jobs = shared;
-  jobs.kind = IslandWay::two_jobs;
+  jobs.kind = IslandKind::two_jobs;
   jobs.of_two_jobs.reset();
   jobs.owned_step_time = 41.2;
-  refused.kind = IslandWay::bought_alone;
+  refused.kind = IslandKind::bought_alone;
   refused.node = "gb200";
   refused.error = "the site has room for 0 x gb200 beside the owned nodes";
   answer.islands = {{"dgx-h100", 8, 64, "one job costs least.", {owned, shared, jobs, refused}}};

@@ -6,7 +6,6 @@
 #include "models/hardware/adapter_rate.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "sim/error.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/nodes/pcie_tree.hpp"

@@ -86,11 +86,10 @@ void translate(std::exception_ptr thrown) {
 PYBIND11_MODULE(_native, module) {
   namespace py = pybind11;
   module.doc() = "Verbs of trainyard that answer programs.";
-  module.def(
-      "ask", &trainyard::ask, py::arg("verb"), py::arg("options"), py::arg("document") = py::none(),
-      py::arg("progress") = py::none(),
-      "Returns the text that the verb writes with --json. Options: texts by flag. Document: a file's name, and its "
-      "content as JSON.");
+  module.def("ask", &trainyard::ask, py::arg("verb"), py::arg("options"), py::arg("document") = py::none(),
+             py::arg("progress") = py::none(),
+             "Returns the text that the verb writes with --json. Options: texts by flag. Document: a file's name, and "
+             "its content as JSON.");
   module.def("command", &trainyard::command, py::arg("words"), py::arg("progress") = py::none(),
              "Runs a verb with the words of its command line. Returns its exit code and what it prints.");
   module.attr("version") = trainyard::program_version();

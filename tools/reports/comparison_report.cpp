@@ -263,7 +263,7 @@ std::string comparison_screen(const Comparison& comparison) {
   add_costs(comparison, figures);
   for (const Comparison::Difference& difference : comparison.differences) {
     std::vector<std::string> row{difference.path};
-    for (const std::string& value : difference.values) row.push_back(value.empty() ? "-" : value);
+    for (const std::optional<std::string>& value : difference.values) row.push_back(value.value_or("-"));
     figures.add_row(std::move(row));
   }
   std::string text = figures.text() + "\n" + reasons(comparison) + owning_table(comparison);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "scenarios/src/reading/training_length.hpp"
-#include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {

@@ -98,8 +98,7 @@ std::string loop_interval_words(const LoopAnswer& a) {
   const LoopRow* best = a.best();
   if (!best || !best->likely_samples) return "";
   std::string text =
-      "The intervals of 80 % come from the measured steps of validate post-training, each predicted "
-      "without its model.";
+      "The intervals of 80 % come from the measured steps of validate post-training, each predicted without its model.";
   if (!best->unmeasured.empty()) text += " No measured loop has: " + best->unmeasured + ".";
   if (a.confidence > 0.5)
     text += fmt::format(" A loop that meets the question has these answers with a probability of {:.0f} %.",
@@ -166,9 +165,10 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
         std::string(has_batches ? "  batch: prompts of a step x answers to each\n" : "") +
         "  engine: " + std::string(a.scenario_loop ? "degrees of" : "number of GPUs of") +
         " a copy of the model that generates; answers/s: with the interval of 80 %\n" +
-        std::string(a.has_failures ? "  goodput: share of the loop's time in steps that count; answers/s are those of "
-                                     "the whole loop\n"
-                                   : "") +
+        std::string(
+            a.has_failures
+                ? "  goodput: share of the loop's time in steps that count; answers/s are those of the whole loop\n"
+                : "") +
         (a.currency.empty() ? "" : fmt::format("  {0}/h: {0} an hour; {0}/M: {0} a million answers\n", a.currency));
   if (!a.assumed_fabric.empty())
     text += fmt::format("  several nodes are joined by {} (cluster.fabric), which the scenario does not state\n",

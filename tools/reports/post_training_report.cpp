@@ -38,11 +38,12 @@ std::string loop_parts(const PostTrainingResult& r, bool is_asynchronous) {
   if (r.hidden.value > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
   text += fmt::format("   (s, together {})", loop_seconds(r.step_time.value));
   if (r.loop.value == 0) return text;
-  return text + fmt::format("\n{}{}loop: rewards, preparation of data and the workers of the loop", report_label(""),
-                            r.reload.value > 0
-                                ? "reload: weights and optimizer states leave the GPUs before generation and come "
-                                  "back after it; "
-                                : "");
+  return text +
+         fmt::format(
+             "\n{}{}loop: rewards, preparation of data and the workers of the loop", report_label(""),
+             r.reload.value > 0
+                 ? "reload: weights and optimizer states leave the GPUs before generation and come back after it; "
+                 : "");
 }
 
 std::string schedule_words(const PostTrainingChoice& choice) {
@@ -125,12 +126,11 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
   std::string text;
   if (choice.asynchrony)
     text += fmt::format(
-        "{}{:.2f} steps in the mean, {:.0f} at most, from the policy that begins an answer to the one "
-        "that is trained on it{} · policies of several steps generate {} of the answers\n",
+        "{}{:.2f} steps in the mean, {:.0f} at most, from the policy that begins an answer to the one that is trained "
+        "on it{} · policies of several steps generate {} of the answers\n",
         report_label("staleness"), r.mean_staleness, r.most_staleness,
         r.most_staleness > std::ceil(choice.asynchrony->staleness)
-            ? " (the bound limits how many answers start, so a long one "
-              "may be staler)"
+            ? " (the bound limits how many answers start, so a long one may be staler)"
             : "",
         percent(r.mixed_answers));
   if (choice.sampling.is_given())
@@ -141,8 +141,8 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         choice.prompts, r.lost_answers, r.lost_tokens);
   else if (r.lost_answers > 0)
     text += fmt::format(
-        "{}{} prompts start, and the first {} with all answers are trained on: {:.0f} answers and {:.0f} "
-        "tokens are lost\n",
+        "{}{} prompts start, and the first {} with all answers are trained on: {:.0f} answers and {:.0f} tokens are "
+        "lost\n",
         report_label("cut"), choice.started_prompts, choice.prompts, r.lost_answers, r.lost_tokens);
   if (choice.sampling.masks_cut_answers)
     text += fmt::format("{}{:.0f} of {} trained answers were cut and have no loss\n", report_label("overlong"),
@@ -167,8 +167,7 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         gib(r.freed_states.value));
   else if (choice.critic)
     text += fmt::format(
-        "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the "
-        "policy: {}\n",
+        "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the policy: {}\n",
         report_label("critic"), loop_seconds(r.critic.value), gib(r.critic_states.value), gib(r.critic_peak.value),
         gib(training.memory.capacity.value), fits_or_not(r, "training of policy and critic"));
   if (r.controller.value > 0)
@@ -219,8 +218,8 @@ std::string packs_line(const PostTrainingChoice& choice) {
         "optimizer step lasts as long as its fullest rank\n",
         report_label("batches"), choice.packs->most_tokens, choice.packs->tokens);
   return fmt::format(
-      "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
-      "these sequences of {} tokens\n",
+      "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are these "
+      "sequences of {} tokens\n",
       report_label("packs"), choice.packs->sequences, choice.packs->tokens,
       static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
       choice.packs->tokens);
@@ -305,13 +304,13 @@ std::string generation_screen(const Scenario& s, const Result& result) {
                      three_digits(all.requests_per_s), show(r.generation)) +
          answer_times_line(r.answers, "its prompt has arrived") + engine_interval_lines(all) +
          fmt::format(
-             "{}{} (a copy of the model that generates) of {} · prompts of {:.0f} tokens · answers of {:.0f} in "
-             "the mean, {:.0f} at most · {} running sequences a decode step\n",
+             "{}{} (a copy of the model that generates) of {} · prompts of {:.0f} tokens · answers of {:.0f} in the "
+             "mean, {:.0f} at most · {} running sequences a decode step\n",
              report_label("engines"), counted_noun(r.engines, "engine"), counted_noun(choice.layout.gpus(), "GPU"),
              choice.prompt_tokens, r.mean_answer, r.longest_answer, three_digits(r.sequences)) +
          fmt::format(
-             "{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}   (s of the slowest engine; most "
-             "for {})\n",
+             "{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}   (s of the slowest engine; most for "
+             "{})\n",
              report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
              loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value), loop_seconds(r.parts.host.value),
              r.engine_limit) +

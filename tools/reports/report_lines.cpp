@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <sstream>
 
@@ -306,8 +305,8 @@ std::string expert_lines(const Result& r) {
   if (!r.expert_load) return "";
   const Result::ExpertLoad& load = *r.expert_load;
   return fmt::format(
-      "{}the busiest rank has {:.3g} times the mean load, the least busy {:.3g}; in all-to-alls a rank "
-      "waits {} {}\n{}for busier ones (mean; at most {})\n",
+      "{}the busiest rank has {:.3g} times the mean load, the least busy {:.3g}; in all-to-alls a rank waits {} "
+      "{}\n{}for busier ones (mean; at most {})\n",
       report_label("experts"), load.most, load.least, part_of(r, load.mean_wait.value), part_unit(r).name,
       report_label(""), part_of(r, load.longest_wait.value));
 }

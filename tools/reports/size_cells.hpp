@@ -53,8 +53,7 @@ inline std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
     if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
     (t.threshold < t.value ? all.back().below : all.back().above) = &t;
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
+  std::ranges::stable_sort(all, [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
   return all;
 }
 

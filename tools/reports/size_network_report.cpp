@@ -108,12 +108,11 @@ std::string network_table(const SizeAnswer& a) {
   }
   constexpr std::size_t most = 120;  // columns
   const std::string type = all.switch_name.empty() ? "" : all.switch_name + ", ";
-  std::string text =
-      "\n" + table.text("  ", most) +
-      fmt::format(
-          "  switches: {}{} ports each. spines: those without a node\n  ratio: cables from a leaf to nodes over "
-          "those to spines. loss: step time over that on nonblocking, less 1\n",
-          type, all.switch_ports);
+  std::string text = "\n" + table.text("  ", most) +
+                     fmt::format(
+                         "  switches: {}{} ports each. spines: those without a node\n  ratio: cables from a leaf to "
+                         "nodes over those to spines. loss: step time over that on nonblocking, less 1\n",
+                         type, all.switch_ports);
   if (const auto rails = std::ranges::find_if(all.rows, [](const SizeNetwork& n) { return n.rails > 0; });
       rails != all.rows.end())
     text += fmt::format("  rails: {}, one for each adapter of a node, with leaves of its own\n", rails->rails);
@@ -124,8 +123,8 @@ std::string network_table(const SizeAnswer& a) {
                                      a.total_years > 0 ? "what the cluster costs " + purchase_words(a)
                                                        : "with nodes and storage")
                        : fmt::format(
-                             "  * the choice. {}: cost of owning switches and cables during the training. in all: "
-                             "with the rent of the nodes\n",
+                             "  * the choice. {}: cost of owning switches and cables during the training. in all: with "
+                             "the rent of the nodes\n",
                              a.currency);
   return text + cable_table(a);
 }

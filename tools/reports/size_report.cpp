@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 
 #include "models/energy/energy.hpp"
@@ -144,8 +143,8 @@ std::string threshold_table(const SizeAnswer& a) {
   return "\n" + table.text("  ", most) + counted_legend(a) +
          (a.purchase ? a.total_years > 0
                            ? fmt::format("  decided by what a cluster costs {} of use\n", purchase_words(a))
-                           : "  interest, electricity, staff and space are no part of a purchase price, so they "
-                             "change no decision;\n  with --by total-cost they do\n"
+                           : "  interest, electricity, staff and space are no part of a purchase price, so they change "
+                             "no decision;\n  with --by total-cost they do\n"
                      : "");
 }
 

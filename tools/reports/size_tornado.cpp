@@ -6,7 +6,6 @@
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 #include "tools/reports/report.hpp"
-#include "tools/reports/report_lines.hpp"
 #include "tools/reports/size_cells.hpp"
 
 namespace trainyard {

@@ -61,8 +61,8 @@ std::vector<std::pair<std::string, std::string>> varying_fields(const Sweep& swe
   std::vector<std::pair<std::string, std::string>> fields;  // path and title
   for (const SweepAxis& axis : sweep.axes) {
     if (std::set<std::string>(axis.values.begin(), axis.values.end()).size() < 2) continue;
-    const auto named = std::count_if(sweep.axes.begin(), sweep.axes.end(),
-                                     [&](const SweepAxis& other) { return word(other.path) == word(axis.path); });
+    const auto named =
+        std::ranges::count_if(sweep.axes, [&](const SweepAxis& other) { return word(other.path) == word(axis.path); });
     fields.emplace_back(axis.path, named > 1 ? axis.path : word(axis.path));
   }
   return fields;
@@ -106,7 +106,7 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   const ordered_json table = sweep_json(sweep, points, order);
   const ordered_json& rows = table.at("points");
   const auto any = [&rows](const char* key) {
-    return std::any_of(rows.begin(), rows.end(), [key](const ordered_json& row) { return row.contains(key); });
+    return std::ranges::any_of(rows, [key](const ordered_json& row) { return row.contains(key); });
   };
   const auto fields = varying_fields(sweep);
   std::vector<MainResult> results = main_results();
@@ -140,7 +140,7 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   if (any("error")) text.add_column("impossible, since", false);
   std::string same;
   for (const auto& [path, value] : sweep.point(0))
-    if (std::none_of(fields.begin(), fields.end(), [&p = path](const auto& field) { return field.first == p; }))
+    if (std::ranges::none_of(fields, [&p = path](const auto& field) { return field.first == p; }))
       same += fmt::format("{}{}={}", same.empty() ? "; in all " : ", ", path, value);
   for (const ordered_json& row : rows) {
     auto& cells = text.rows.emplace_back();

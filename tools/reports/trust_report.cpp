@@ -162,8 +162,7 @@ std::string slow_host_line(const Scenario& s, const Result& r) {
   if (factor < 1.005) return "";  // rounds to 1.00
   return fmt::format(
       "{}this error allows for a slow host: no measured step shows how fast this stack's host launches kernels, and a "
-      "slow "
-      "host would lengthen the step {:.2f} times\n",
+      "slow host would lengthen the step {:.2f} times\n",
       report_label(""), factor);
 }
 
@@ -204,8 +203,8 @@ std::string doubt_screen(const DoubtAnswer& a) {
   for (const DoubtPart& part : a.parts)
     table.rows.push_back({"±" + percent(part.width_alone), "±" + percent(part.width_without), part.words});
   std::string text = fmt::format(
-      "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
-      "alone: half width of the interval if nothing else were in doubt; without: its half width if this were certain\n",
+      "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}alone: half width of the "
+      "interval if nothing else were in doubt; without: its half width if this were certain\n",
       step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
   if (a.measurements.empty()) return text + "measured steps of two more plans would not narrow it (trainyard anchor)\n";
   text += "narrowed by\n";

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/error.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {

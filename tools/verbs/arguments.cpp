@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
@@ -26,14 +27,15 @@ struct Output {
   bool or_folder;
 };
 
-int whole_number(const std::string& flag, const std::string& text) {
-  try {
-    const std::int64_t number = parse_integer(text);
-    if (number > std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max())
-      return static_cast<int>(number);
-  } catch (const UserError&) {
-  }
-  throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
+int whole_number(const std::string& flag, const std::string& text, int least, int most) {
+  const std::optional<std::int64_t> number = find_integer(text);
+  if (!number || *number <= std::numeric_limits<int>::min() || *number > std::numeric_limits<int>::max())
+    throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
+  if (*number >= least && *number <= most) return static_cast<int>(*number);
+  const std::string limits = most == std::numeric_limits<int>::max()
+                                 ? fmt::format("{} or more", least)
+                                 : fmt::format("{} {} {}", least, most == least + 1 ? "or" : "to", most);
+  throw UserError(fmt::format("{} {}: {} expected", flag, *number, limits));
 }
 
 /// Receives the description of the verb whose words this thread would read next. Null: nobody asks for it.
@@ -86,8 +88,10 @@ struct Arguments::Impl {
     if (!quiet) return;
     be_quiet();
     const auto is_given = [](const Output& o) { return !o.file->empty(); };
-    const auto to_stdout = [](const Output& o) { return *o.file == "-"; };
-    if (std::ranges::any_of(outputs, is_given) && std::ranges::none_of(outputs, to_stdout)) drop_stdout();
+    if (std::ranges::any_of(outputs, is_given) && leaves_stdout_free()) drop_stdout();
+  }
+  bool leaves_stdout_free() const {
+    return std::ranges::none_of(outputs, [](const Output& o) { return *o.file == "-"; });
   }
   /// Throws UserError if an output cannot be written, or if two outputs go to the same file.
   void check_outputs() {
@@ -137,18 +141,17 @@ void Arguments::option(const std::string& flag, std::string& value, const std::s
 }
 void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
                        int least, int most) {
-  const auto read = [=, &value](const std::string& text) {
-    value = whole_number(flag, text);
-    if (value >= least && value <= most) return;
-    const std::string limits = most == std::numeric_limits<int>::max()
-                                   ? fmt::format("{} or more", least)
-                                   : fmt::format("{} {} {}", least, most == least + 1 ? "or" : "to", most);
-    throw UserError(fmt::format("{} {}: {} expected", flag, value, limits));
-  };
+  const auto read = [=, &value](const std::string& text) { value = whole_number(flag, text, least, most); };
   CLI::Option* option = impl_->app.add_option_function<std::string>(flag, read, help);
   // Flags of counts have 0 or a negative number for "not given", which their help explains.
   if (value > 0) option->default_str(std::to_string(value));
   impl_->add(option, flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::whole_number, help);
+}
+void Arguments::option(const std::string& flag, std::optional<int>& value, const std::string& placeholder,
+                       const std::string& help, int least, int most) {
+  const auto read = [=, &value](const std::string& text) { value = whole_number(flag, text, least, most); };
+  impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, placeholder);
   impl_->describe(flag, ArgumentDescription::Kind::whole_number, help);
 }
 void Arguments::option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
@@ -196,6 +199,8 @@ void Arguments::take(const VerbQuestion& question) {
   impl_->document = question.document;
   impl_->check_outputs();
 }
+
+bool Arguments::leaves_stdout_free() const { return impl_->leaves_stdout_free(); }
 
 const std::optional<Node>& Arguments::document() const { return impl_->document; }
 
@@ -295,10 +300,8 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
   const std::string extension = found.extension().string();
   if ((extension != ".yaml" && extension != ".yml" && extension != ".json") ||
       !std::filesystem::is_regular_file(found, ignored))
-    throw UserError(
-        fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
-                    "scenarios/prices-example.yml",
-                    file));
+    throw UserError(fmt::format(
+        "--prices {}: expected a file of prices (.yaml, .json), such as scenarios/prices-example.yml", file));
   if (!has_content(read_file(found)))
     throw UserError(
         fmt::format("{}:1:1: nothing but blanks and comments; expected the keys of prices, as "
@@ -310,6 +313,12 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' || c == '-';
   });
   return {"prices", is_plain ? name : "\"" + name + "\""};
+}
+
+Overrides parse_overrides(const std::vector<std::string>& sets, const std::string& prices) {
+  Overrides overrides = parse_overrides(sets);
+  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+  return overrides;
 }
 
 void set_prices(Node& document, const std::string& file) {

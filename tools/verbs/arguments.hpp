@@ -49,6 +49,10 @@ class Arguments {
   /// A whole number from `least` to `most`. Other values are a UserError.
   void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
               int least = std::numeric_limits<int>::min(), int most = std::numeric_limits<int>::max());
+  /// No value: the flag is not there.
+  void option(const std::string& flag, std::optional<int>& value, const std::string& placeholder,
+              const std::string& help, int least = std::numeric_limits<int>::min(),
+              int most = std::numeric_limits<int>::max());
   void option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
               double least, double most);
   /// One of these names. Any other is a UserError that gives the nearest one.
@@ -68,6 +72,8 @@ class Arguments {
   void take(const VerbQuestion&);
   /// The scenario that the program's question holds. No value: the question names a file, or there was none.
   const std::optional<Node>& document() const;
+  /// Returns true if no output goes to stdout, so that the verb prints its screen there.
+  bool leaves_stdout_free() const;
   /// The verb and its parsed words, without the outputs and without these flags.
   std::vector<std::string> command_without(const std::vector<std::string>& flags) const;
 
@@ -78,6 +84,10 @@ class Arguments {
 
 /// Turns `--prices FILE` into an override of the scenario's field `prices`. Throws UserError if it is no such file.
 std::pair<std::string, std::string> prices_override(const std::string& file);
+
+/// Reads the values of `--set`, and of `--prices` unless it is empty. Throws UserError.
+std::vector<std::pair<std::string, std::string>> parse_overrides(const std::vector<std::string>& sets,
+                                                                 const std::string& prices);
 
 /// Sets the document's field `prices` to that file. An empty name sets nothing.
 void set_prices(Node& document, const std::string& file);

@@ -38,10 +38,10 @@ void SearchLimits::declare(Arguments& arguments, const std::string& flag, const 
                    fmt::format("end {} after N simulated operations, once a plan is found that fits ({}); gives the "
                                "same answer on every machine",
                                search, fallback));
-  arguments.option(flag, seconds, "TIME",
-                   fmt::format("or end {} after this wall time, for example 10 min, whatever is found; the answer is "
-                               "not repeatable",
-                               search));
+  arguments.option(
+      flag, seconds, "TIME",
+      fmt::format("or end {} after this wall time, for example 10 min, whatever is found; the answer is not repeatable",
+                  search));
 }
 
 double SearchLimits::wall_seconds() const {

@@ -26,8 +26,8 @@ struct SearchLimits {
 };
 
 constexpr const char* kPortBufferHelp =
-    "with --transport packets: size of the buffer of each port, one queue for all flows, for example 512 KiB; a "
-    "full buffer drops packets (default: FqCoDel of 10,240 frames)";
+    "with --transport packets: size of the buffer of each port, one queue for all flows, for example 512 KiB; a full "
+    "buffer drops packets (default: FqCoDel of 10,240 frames)";
 
 /// Reads `--transport NAME`. Throws UserError that lists all names.
 TransportKind parse_transport(const std::string&);

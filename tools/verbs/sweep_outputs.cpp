@@ -20,18 +20,16 @@ namespace trainyard {
 void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
   arguments.option("--sort", sort, "COLUMN", "sort the rows by this column, lowest first; with -COLUMN highest first");
   arguments.option("--top", top, "N", "show the first N rows only");
-  arguments.option(
-      "--baseline", baseline, "N",
-      "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print the number of "
-      "devices beyond which more do not help");
-  arguments.output("--svg", svg,
-                   "draw samples/s over devices with the ideal line (from the first point, or --baseline); if all "
-                   "points have as many devices, or words such as 8W2PS name points with as many devices, a column "
-                   "over a field; - is stdout");
-  arguments.option(
-      "--across", chart.across, "FIELD",
-      "with --svg: the swept field on the horizontal axis, by its numbers or its words (default: the field "
-      "that names each point, else the one with numbers and the most values)");
+  arguments.option("--baseline", baseline, "N",
+                   "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print "
+                   "the number of devices beyond which more do not help");
+  arguments.output(
+      "--svg", svg,
+      "draw samples/s over devices with the ideal line (from the first point, or --baseline); if all points have as "
+      "many devices, or words such as 8W2PS name points with as many devices, a column over a field; - is stdout");
+  arguments.option("--across", chart.across, "FIELD",
+                   "with --svg: the swept field on the horizontal axis, by its numbers or its words (default: the "
+                   "field that names each point, else the one with numbers and the most values)");
   arguments.option("--up", chart.up, "COLUMN",
                    "with --svg: the column on the vertical axis, for example mfu (default: samples_per_s if a field "
                    "names each point, else the first column that differs)");

@@ -83,12 +83,11 @@ std::string imported_entry(const std::string& file, const std::string& gpu, cons
 }
 
 int topo_import(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "topo import",
-      "Writes a node's entry, for the catalog or for a scenario's cluster.node, from the output of `nvidia-smi topo "
-      "-m` or from the topology that NCCL writes with NCCL_TOPO_DUMP_FILE (which has rates too). Latencies, and the "
-      "link between sockets, are assumed.",
-      "topo import topo.txt --gpu a100-sxm4-80gb --hca-rate '200 Gbit/s' --yaml my-node.yaml");
+  Arguments arguments("topo import",
+                      "Writes a node's entry, for the catalog or for a scenario's cluster.node, from the output of "
+                      "`nvidia-smi topo -m` or from the topology that NCCL writes with NCCL_TOPO_DUMP_FILE (which has "
+                      "rates too). Latencies, and the link between sockets, are assumed.",
+                      "topo import topo.txt --gpu a100-sxm4-80gb --hca-rate '200 Gbit/s' --yaml my-node.yaml");
   std::string file, gpu, hca_rate, yaml = "-";
   arguments.positional("FILE", file, "output of nvidia-smi topo -m, or NCCL topology (XML)");
   arguments.option("--gpu", gpu, "NAME", "GPU of the catalog (default with XML: by the compute capability)");

@@ -82,8 +82,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
     if (!is_node) {
       if (!nodes_.empty() || !fabric_.empty())
         throw UserError(
-            fmt::format("trainyard {}: {} is a scenario, which has nodes and fabric of its own: "
-                        "--set cluster.{}=...",
+            fmt::format("trainyard {}: {} is a scenario, which has nodes and fabric of its own: --set cluster.{}=...",
                         verb, what_, nodes_.empty() ? "fabric" : "nodes"));
       const Scenario scenario = document
                                     ? read_scenario(*document, std::filesystem::path(what_).stem().string(), overrides)

@@ -149,11 +149,10 @@ JsonFields<RingAnswer> ring_fields() {
 const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices", ring_fields};
 
 int topo_rings(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "topo rings",
-      "Finds rings through all devices that share no link, the widest first: the bandwidth of an NVLink mesh that a "
-      "collective can use. Devices are numbered from 0, as in nvidia-smi.",
-      "topo rings dgx-1v");
+  Arguments arguments("topo rings",
+                      "Finds rings through all devices that share no link, the widest first: the bandwidth of an "
+                      "NVLink mesh that a collective can use. Devices are numbered from 0, as in nvidia-smi.",
+                      "topo rings dgx-1v");
   std::string what, json;
   arguments.positional(
       "FILE|NODE", what,

@@ -78,11 +78,11 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
 }
 
 int topo_show(const std::vector<std::string>& words) {
-  Arguments arguments("topo show",
-                      "Shows a node's wiring as a tree and a matrix, and the levels of the fabric; also as DOT, SVG or "
-                      "JSON.",
-                      "topo show dgx-1v\n  trainyard topo show dgx-a100 --svg node.svg\n"
-                      "  trainyard topo show dgx-h100 --nodes 64 --fabric rail-optimized");
+  Arguments arguments(
+      "topo show",
+      "Shows a node's wiring as a tree and a matrix, and the levels of the fabric; also as DOT, SVG or JSON.",
+      "topo show dgx-1v\n  trainyard topo show dgx-a100 --svg node.svg\n"
+      "  trainyard topo show dgx-h100 --nodes 64 --fabric rail-optimized");
   TopoMachineArguments machine_arguments;
   std::string dot, svg, json;
   machine_arguments.add_to(arguments);
@@ -98,7 +98,7 @@ int topo_show(const std::vector<std::string>& words) {
   if (!dot.empty()) write_atomically(dot, in_words_of(device, topology_dot(graph, machine.cluster, title)));
   if (!svg.empty()) write_atomically(svg, in_words_of(device, topology_svg(graph, machine.cluster, title)));
   if (!json.empty()) write_json(json, wiring_json(machine, graph));  // large for thousands of nodes
-  if (dot != "-" && svg != "-" && json != "-") write_atomically("-", in_words_of(device, wiring_text(machine, graph)));
+  if (arguments.leaves_stdout_free()) write_atomically("-", in_words_of(device, wiring_text(machine, graph)));
   return kGood;
 }
 

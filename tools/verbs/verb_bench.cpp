@@ -88,17 +88,15 @@ struct Flags {
   int channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
   TopoMachineArguments machine_arguments;
-  Arguments arguments{
-      "bench",
-      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm, a fitted model of "
-      "NCCL gives the times.",
-      "bench all_reduce --on dgx-h100 -b 8 -e 8G -f 2 --compare nccl-tests.log"};
+  Arguments arguments{"bench",
+                      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm, a "
+                      "fitted model of NCCL gives the times.",
+                      "bench all_reduce --on dgx-h100 -b 8 -e 8G -f 2 --compare nccl-tests.log"};
 
   Flags() {
-    arguments.positional(
-        "OPERATION", operation,
-        "the collective: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, "
-        "send_recv, barrier");
+    arguments.positional("OPERATION", operation,
+                         "the collective: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, "
+                         "gather, scatter, send_recv, barrier");
     machine_arguments.add_to(arguments, "--on");
     arguments.option("--gpus", gpus, "N", "use ranks 0 to N-1 only (default: all)");
     arguments.option("--groups", groups, "A-B,C-D",
@@ -107,19 +105,16 @@ struct Flags {
     arguments.option("-e,--maxbytes", last, "SIZE", "last size (default 128M, or the first if that is larger)");
     arguments.option("-f,--stepfactor", factor, "X", "factor from one size to the next (default 2)");
     arguments.option("--algorithm", algorithm, "NAME", "algorithm: ring, …, or auto (trainyard list collectives)");
-    arguments.option(
-        "--fidelity", fidelity, "messages|flows|modelled",
-        "simulate every message (default with --algorithm) or one flow for each pair of ranks, or take the "
-        "fitted model of NCCL");
-    arguments.option(
-        "--transport", transport, "flow|packets|native",
-        "how messages share the network: max-min fair (flow, the default), TCP packet by packet by ns-3, shown beside "
-        "flow (packets: TCP networks only, slow), or SimGrid's solver (native)");
+    arguments.option("--fidelity", fidelity, "messages|flows|modelled",
+                     "simulate every message (default with --algorithm) or one flow for each pair of ranks, or take "
+                     "the fitted model of NCCL");
+    arguments.option("--transport", transport, "flow|packets|native",
+                     "how messages share the network: max-min fair (flow, the default), TCP packet by packet by ns-3, "
+                     "shown beside flow (packets: TCP networks only, slow), or SimGrid's solver (native)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.choice(
-        "--mode", mode, {std::begin(kModeNames), std::end(kModeNames)}, "rendezvous|eager|put|get",
-        "how messages move: when both sides are ready (rendezvous, the default), buffered (eager), written by the "
-        "sender (put) or requested and read by the receiver (get; RDMA)");
+    arguments.choice("--mode", mode, {std::begin(kModeNames), std::end(kModeNames)}, "rendezvous|eager|put|get",
+                     "how messages move: when both sides are ready (rendezvous, the default), buffered (eager), "
+                     "written by the sender (put) or requested and read by the receiver (get; RDMA)");
     arguments.option("--channels", channels, "N", "number of rings at the same time, rotated within nodes");
     arguments.option("--chunk", chunk, "SIZE", "size of the pieces that chains and trees pass on (default 512 KiB)");
     arguments.option("--torus", torus, "[R, C]", "lengths of the torus of ranks for torus algorithms");
@@ -131,8 +126,8 @@ struct Flags {
     arguments.flag("--no-pxn", no_pxn, "each GPU sends by its own adapter, as with NCCL_PXN_DISABLE=1");
     arguments.option(
         "--launch", launch, "process|thread|graph",
-        "who launches the calls, one after another: a process for each GPU (default, unless the log differs), a "
-        "thread for all GPUs of a node (nccl-tests -g N), or a CUDA graph, which does not wait");
+        "who launches the calls, one after another: a process for each GPU (default, unless the log differs), a thread "
+        "for all GPUs of a node (nccl-tests -g N), or a CUDA graph, which does not wait");
     arguments.flag("--no-check", no_check, "move no values, so that #wrong is not counted");
     arguments.choice("--fold", fold, {"auto", "off", "check"}, "auto|off|check",
                      "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or "
@@ -196,8 +191,8 @@ TransportKind bench_transport(const std::string& name, const BenchOptions& o, co
   const TransportKind transport = parse_transport(name);
   if (transport != kDefaultTransport && o.settings.fidelity == Fidelity::modelled)
     throw UserError(
-        fmt::format("--transport {}: needs messages, which the fitted model of NCCL does not have: add "
-                    "--algorithm (trainyard list collectives)",
+        fmt::format("--transport {}: needs messages, which the fitted model of NCCL does not have: add --algorithm "
+                    "(trainyard list collectives)",
                     name));
   if (transport != TransportKind::packets) return transport;
   if (o.settings.fidelity != Fidelity::messages)

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/comparison.hpp"
@@ -46,14 +45,10 @@ std::string kineto_text(const KinetoComparison& c) {
   return text;
 }
 
-constexpr int kLastToFinish = std::numeric_limits<int>::min();
-
 int compare_with_trace(const std::vector<std::string>& files, const Overrides& overrides, const std::string& kineto,
-                       int rank, int steps, bool any_gpu, const std::string& json) {
+                       std::optional<int> rank, int steps, bool any_gpu, const std::string& json) {
   if (files.size() != 1) throw UserError("compare --kineto: one scenario file expected, to put beside the trace");
-  const KinetoComparison c =
-      compare_kineto(read_scenario(files.front(), overrides), kineto,
-                     rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps, any_gpu);
+  const KinetoComparison c = compare_kineto(read_scenario(files.front(), overrides), kineto, rank, steps, any_gpu);
   if (json != "-") print(kineto_text(c));
   write_json(json, kineto_fields().json(c));
   return kGood;
@@ -65,7 +60,8 @@ int compare(const std::vector<std::string>& words) {
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
   std::string json, kineto, prices, html;
-  int steps = 0, rank = kLastToFinish;
+  int steps = 0;
+  std::optional<int> rank;
   bool any_gpu = false;
   arguments.positionals("SCENARIOS", files, "scenario files (YAML), two or more; with --kineto one");
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
@@ -78,19 +74,17 @@ int compare(const std::vector<std::string>& words) {
       "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)", 1);
   arguments.option("--rank", rank, "N", "with --kineto: the rank to compare (default: the last rank to finish)");
   arguments.flag("--any-gpu", any_gpu, "with --kineto: accept a trace of another GPU than the scenario's");
-  arguments.option(
-      "--prices", prices, "FILE",
-      "compare cost and energy, too, by your prices (scenarios/prices-example.yml shows how); they take the "
-      "place of those of the scenarios");
+  arguments.option("--prices", prices, "FILE",
+                   "compare cost and energy, too, by your prices (scenarios/prices-example.yml shows how); they take "
+                   "the place of those of the scenarios");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", html,
                    "write a page with the verdict, the figures side by side and the differences; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!html.empty() && !kineto.empty()) throw UserError("--html: only without --kineto");
-  Overrides overrides = parse_overrides(sets);
-  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+  const Overrides overrides = parse_overrides(sets, prices);
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
-  if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
+  if (rank || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));
@@ -98,9 +92,9 @@ int compare(const std::vector<std::string>& words) {
   std::string device;
   for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
   const std::string text = in_words_of(device, comparison_screen(comparison));
-  if (json != "-" && html != "-") print(text);
-  write_json(json, comparison_json(comparison));
-  if (!html.empty()) write_atomically(html, comparison_page(comparison_json(comparison), text, scenarios));
+  if (arguments.leaves_stdout_free()) print(text);
+  write_json(json, comparison_fields().json(comparison));
+  if (!html.empty()) write_atomically(html, comparison_page(comparison_fields().json(comparison), text, scenarios));
   return kGood;
 }
 

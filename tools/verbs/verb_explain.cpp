@@ -143,8 +143,8 @@ int show_doubt(const Scenario& s, const std::string& file, const std::vector<std
 int explain_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "explain",
-      "Explains why the step takes this long: its critical path by resource, the time saved by making "
-      "each resource faster, and the largest micro-batch and model that fit; or the time of each layer.",
+      "Explains why the step takes this long: its critical path by resource, the time saved by making each resource "
+      "faster, and the largest micro-batch and model that fit; or the time of each layer.",
       "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
       "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
   std::string file, json, svg, prices;
@@ -166,8 +166,8 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.option("--prices", prices, "FILE",
                    "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
   arguments.output("--svg", svg,
-                   "with --limits: draw the curves with the ideal line; with --batch: time and error "
-                   "against the batch; - is stdout");
+                   "with --limits: draw the curves with the ideal line; with --batch: time and error against the "
+                   "batch; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");
@@ -175,8 +175,7 @@ int explain_verb(const std::vector<std::string>& words) {
   if (!limits && !batch && !svg.empty()) throw UserError("--svg: only with --limits or --batch");
   if (layers + batch + limits + doubt > 0 && !prices.empty())
     throw UserError("--prices: not with --layers, --batch, --limits or --doubt, which know no costs");
-  Overrides overrides = parse_overrides(sets);
-  if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+  const Overrides overrides = parse_overrides(sets, prices);
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json, svg);

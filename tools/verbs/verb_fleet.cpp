@@ -167,14 +167,12 @@ int fleet_verb(const std::vector<std::string>& words) {
       "fleet",
       "Simulates trainings that arrive on one cluster over a year: queue, priorities, preemption, failures, spares and "
       "repairs. Steps and checkpoints are simulated as run does. The file has a `cluster`, rules in `fleet`, and a "
-      "list "
-      "`trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
+      "list `trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
       "fleet scenarios/fleet-year.yml --nodes choose");
   std::string file, nodes, prices, site, json, csv, svg, html;
   std::vector<std::string> sets;
   FleetQuestion question;
-  constexpr int most = 1 << 20, not_given = -1;
-  int spares = not_given;
+  constexpr int most = 1 << 20;
   arguments.positional("FILE", file, "cluster, fleet and trainings (YAML)");
   arguments.repeated_flag("--set", sets, "PATH=VALUE",
                           "override a field of the file, for example fleet.policy=priority; may be repeated");
@@ -182,8 +180,8 @@ int fleet_verb(const std::vector<std::string>& words) {
                    "number of nodes of the cluster, with the spares (default: cluster.nodes; if these are not enough, "
                    "larger numbers are tried until one is); choose: the fewest with which no training is late in any "
                    "run. Numbers are tried upwards from the least possible one");
-  arguments.option("--spares", spares, "N", "number of spares (default: fleet.spares; with --nodes choose: 0 to 2)", 0,
-                   most);
+  arguments.option("--spares", question.spares, "N",
+                   "number of spares (default: fleet.spares; with --nodes choose: 0 to 2)", 0, most);
   arguments.option("--most-nodes", question.most_nodes, "N",
                    "with --nodes choose: try up to N nodes (default: as many as all trainings need at once)", 1, most);
   arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
@@ -202,14 +200,13 @@ int fleet_verb(const std::vector<std::string>& words) {
     question.nodes = static_cast<int>(
         whole_number(Node::scalar_node(nodes, Place::named("--nodes")), "a number of nodes or choose", 1, most));
   if (!question.choose && question.most_nodes > 0) throw UserError("--most-nodes: only with --nodes choose");
-  if (spares != not_given) question.spares = spares;
   Node document = read_document(scenario_file(file));
   set_prices(document, prices);
   set_site(document, site);
   const FleetFile fleet = read_fleet(document, std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const FleetAnswer answer = answer_fleet(fleet, question);
   const std::string screen = fleet_screen(answer);
-  if (json != "-" && csv != "-" && svg != "-" && html != "-") print(screen);
+  if (arguments.leaves_stdout_free()) print(screen);
   if (!html.empty()) write_atomically(html, fleet_page(answer, screen, document));
   write_json(json, fleet_json(answer));
   if (!csv.empty()) write_atomically(csv, fleet_csv(answer));

@@ -90,13 +90,12 @@ int launch(const std::vector<std::string>& words) {
                       "launch \"torchrun --nnodes=16 --nproc-per-node=4 --node-rank=3 train.py\"");
   std::string line, on, json, request = "50 us";
   arguments.positional("LINE", line, "the command line, in quotes");
+  arguments.option("--on", on, "SCENARIO",
+                   "refuse the line unless this scenario's cluster has a device for each process, and its preflight "
+                   "declares the hosts and the port");
   arguments.option(
-      "--on", on, "SCENARIO",
-      "refuse the line unless this scenario's cluster has a device for each process, and its preflight declares the "
-      "hosts and the port");
-  arguments.option("--request", request, "TIME",
-                   "time in which the store of the rendezvous serves one request, one after another (default 50 us, "
-                   "an example)");
+      "--request", request, "TIME",
+      "time in which the store of the rendezvous serves one request, one after another (default 50 us, an example)");
   arguments.output("--json", json, "write the ranks as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);

@@ -91,7 +91,7 @@ int learn_verb(const std::vector<std::string>& words) {
   const Scenario scenario = read_scenario(flags.file, first.overrides);
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.is_given())
     throw UserError("--require target: the scenario's `learn` has no target");
-  if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
+  if (arguments.leaves_stdout_free())
     print(fmt::format(
         "{}{}", study.interrupted ? "unfinished: " + study.progress_text() + "\n" : "",
         in_words_of(device_noun(scenario.cluster), question.axes.empty() ? learn_report(scenario, first, study.seeds)

@@ -313,10 +313,10 @@ ordered_json listing_json(const Listing& listing, const std::vector<ListRow>& ro
 }
 
 int list(const std::vector<std::string>& words) {
-  Arguments arguments("list",
-                      "Lists the names that scenarios can use: hardware, networks, software and algorithms, with their "
-                      "main figures.",
-                      "list gpus");
+  Arguments arguments(
+      "list",
+      "Lists the names that scenarios can use: hardware, networks, software and algorithms, with their main figures.",
+      "list gpus");
   std::string kind, json;
   std::vector<std::string> kinds, more;
   for (const auto& [name, what] : listed_kinds()) kinds.push_back(name == "networks" ? name + " (or models)" : name);

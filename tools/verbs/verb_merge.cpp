@@ -54,12 +54,11 @@ int answer_from(const MergedJournals& merged, const SweepOutputs& outputs, const
 }
 
 int merge_verb(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "merge",
-      "Puts the shards of a study together (sweep, plan, size or learn with `--shard I/N --points FILE`). The answer "
-      "is byte by byte that of one process; plan and size finish the search. Files of other studies are refused, and "
-      "so are incomplete sets.",
-      "merge points-1.jsonl points-2.jsonl --csv sweep.csv");
+  Arguments arguments("merge",
+                      "Puts the shards of a study together (sweep, plan, size or learn with `--shard I/N --points "
+                      "FILE`). The answer is byte by byte that of one process; plan and size finish the search. Files "
+                      "of other studies are refused, and so are incomplete sets.",
+                      "merge points-1.jsonl points-2.jsonl --csv sweep.csv");
   std::vector<std::string> files;
   SweepOutputs outputs;
   std::string write;

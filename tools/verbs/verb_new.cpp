@@ -78,8 +78,7 @@ std::string text_of(const NewScenario& s) {
       "  nodes: {nodes}\n"
       "  node: {node}               # trainyard list nodes; {{base: {node}, gpu: {{memory_capacity: 40 GiB}}}} changes "
       "one\n"
-      "{fabric}"
-      "model: {model}               # trainyard list networks; {{config: FILE}} takes a Hugging Face config\n"
+      "{fabric}model: {model}               # trainyard list networks; {{config: FILE}} takes a Hugging Face config\n"
       "plan:\n"
       "  strategy: {strategy}       # trainyard list strategies\n"
       "  global_batch_size: {batch} # samples of a step, over all devices\n"
@@ -138,8 +137,8 @@ int new_entry(const std::string& kind, const std::vector<std::string>& words) {
   const bool is_node = kind == "node";
   Arguments arguments(
       "new " + kind,
-      fmt::format("Writes a file for a {} of your own, with all possible keys: those of the entry that it begins "
-                  "with, and the others as comments. Nothing is written that could not be read back.",
+      fmt::format("Writes a file for a {} of your own, with all possible keys: those of the entry that it begins with, "
+                  "and the others as comments. Nothing is written that could not be read back.",
                   kind),
       is_node ? "new node my-server.yaml --gpu l40s --gpus 4" : "new gpu my-gpu.yaml --from l40s");
   std::string file = "-", from, gpu, gpus;
@@ -182,8 +181,7 @@ int new_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "new",
       "Writes a first scenario, with comments. On a terminal it asks for what no flag gives; elsewhere it takes the "
-      "defaults. Nothing is written that could not be read back. `new node` and `new gpu` write hardware of your "
-      "own.",
+      "defaults. Nothing is written that could not be read back. `new node` and `new gpu` write hardware of your own.",
       "new my.yaml --model llama-3-8b --on dgx-h100 --nodes 4 --batch 128 --strategy pytorch-fsdp");
   std::string file = "-";
   bool force = false;

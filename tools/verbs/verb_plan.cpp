@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/measured_family.hpp"
-#include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
@@ -33,13 +31,13 @@ namespace {
 /// The flags that stand in for a scenario file.
 struct ScenarioFlags {
   std::string model, node, software;  ///< empty software: that of the strategy, or megatron-core
-  int nodes = 1, batch = std::numeric_limits<int>::min();
+  int nodes = 1;
+  std::optional<int> batch;
 };
 
 /// `has_strategy`: --strategy names a framework, which sets the software if --software does not.
 Node document_of(const ScenarioFlags& scenario_flags, bool has_strategy) {
-  if (scenario_flags.model.empty() || scenario_flags.node.empty() ||
-      scenario_flags.batch == std::numeric_limits<int>::min())
+  if (scenario_flags.model.empty() || scenario_flags.node.empty() || !scenario_flags.batch)
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
   Node document = Node::empty_map(Place::named("--model"));
   const auto set = [&document](const char* path, const char* flag, std::string value) {
@@ -49,7 +47,7 @@ Node document_of(const ScenarioFlags& scenario_flags, bool has_strategy) {
   set("cluster.nodes", "--nodes", fmt::format("{}", scenario_flags.nodes));
   if (scenario_flags.nodes > 1) set("cluster.fabric", "--nodes", "nonblocking");
   set("model", "--model", scenario_flags.model);
-  set("plan.global_batch_size", "--batch", fmt::format("{}", scenario_flags.batch));
+  set("plan.global_batch_size", "--batch", fmt::format("{}", *scenario_flags.batch));
   if (!scenario_flags.software.empty() || !has_strategy)
     set("software", "--software", scenario_flags.software.empty() ? "megatron-core" : scenario_flags.software);
   return document;
@@ -129,12 +127,11 @@ struct PlanFlags {
   SearchLimits limits;
   int rows = 5;
   bool offload = false, upgrades = false, brief = false, layers = false;
-  Arguments arguments{
-      "plan",
-      "Finds the plan with the least step time. It looks at every legal split of the model over the cluster, excludes "
-      "those that do not fit and those that cannot be the fastest (by a lower bound of their step time), and simulates "
-      "the others.",
-      "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml"};
+  Arguments arguments{"plan",
+                      "Finds the plan with the least step time. It looks at every legal split of the model over the "
+                      "cluster, excludes those that do not fit and those that cannot be the fastest (by a lower bound "
+                      "of their step time), and simulates the others.",
+                      "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml"};
 
   PlanFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML); its plan gives batch, lengths and precision", false);
@@ -148,13 +145,12 @@ struct PlanFlags {
     arguments.repeated_flag("--vary", vary, "PATH=A,B,...",
                             "try only these values of a field, for example plan.tensor_parallel=4,8; a field that the "
                             "search does not vary by itself is varied too");
-    arguments.option(
-        "--strategy", strategy, "NAME",
-        "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: every "
-        "technique that the simulator has");
+    arguments.option("--strategy", strategy, "NAME",
+                     "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: "
+                     "every technique that the simulator has");
     arguments.option("--headroom", headroom, "SHARE",
-                     "leave this share of each device's memory free, for example 8 % or 0 (default: what the "
-                     "driver's context and fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
+                     "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's "
+                     "context and fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
     arguments.flag("--offload", offload, "also try plans with the optimizer on the CPU");
     limits.declare(arguments, "--budget", "the search", "default: until no other plan can be faster");
     arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
@@ -164,11 +160,10 @@ struct PlanFlags {
     shares.declare(arguments, "group of plans");
     arguments.option("--top", rows, "N", "list the N fastest plans", 1);
     arguments.flag("--upgrades", upgrades, "search again with twice the memory, NVLink and HCA rate");
-    arguments.flag(
-        "--layers", layers,
-        "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
-        "layer of an mlp by columns, rows or not at all (Alpa); compared with plans of equal stages. Works with "
-        "--set, --strategy, --headroom, --budget, --json and --write, which writes the stages");
+    arguments.flag("--layers", layers,
+                   "for networks whose layers differ: divide layers among stages on unequally many devices, and split "
+                   "each layer of an mlp by columns, rows or not at all (Alpa); compared with plans of equal stages. "
+                   "Works with --set, --strategy, --headroom, --budget, --json and --write, which writes the stages");
     arguments.option("--samples-per-second", samples_per_s, "N",
                      "for a scenario with post_training: find the fewest nodes, and their split between generation and "
                      "training, with at least N samples (answers with their prompts) a second. Without it, the fastest "
@@ -176,10 +171,9 @@ struct PlanFlags {
     arguments.option("--most-nodes", most_nodes, "N",
                      "with --samples-per-second: try up to N nodes (default: four times those of the scenario)", 1,
                      1 << 20);
-    arguments.option(
-        "--confidence", confidence, "SHARE",
-        "with --samples-per-second: a real loop has the samples with at least this probability, for example "
-        "90% (default: the predicted loop has them)");
+    arguments.option("--confidence", confidence, "SHARE",
+                     "with --samples-per-second: a real loop has the samples with at least this probability, for "
+                     "example 90% (default: the predicted loop has them)");
     arguments.option("--prices", prices, "FILE",
                      "file with your prices: energy and cost of the best plan, a step and a million tokens "
                      "(scenarios/prices-example.yml shows how)");
@@ -307,7 +301,7 @@ int plan_verb(const std::vector<std::string>& words) {
   const std::optional<Result> costs = costs_of(answer, shown);
   const std::string screen = in_words_of(
       device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + broken_lines(cost_lines(*costs)) : ""));
-  if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(screen);
+  if (flags.arguments.leaves_stdout_free()) print(screen);
   write_answer(flags.json, flags.html, answer, costs, screen, shown);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())

@@ -84,27 +84,25 @@ std::vector<int> read_dims(const std::string& text) {
 }
 
 int replay_trace(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "replay",
-      "Simulates a recorded step on a cluster: time, breakdown, bottleneck, traffic. The trace is one of "
-      "PyTorch's profiler, or a Chakra execution trace (PREFIX.0.et, PREFIX.1.et, …).",
-      "replay traces/allreduce --on dgx-h100 --nodes 2 --algorithm ring");
+  Arguments arguments("replay",
+                      "Simulates a recorded step on a cluster: time, breakdown, bottleneck, traffic. The trace is one "
+                      "of PyTorch's profiler, or a Chakra execution trace (PREFIX.0.et, PREFIX.1.et, …).",
+                      "replay traces/allreduce --on dgx-h100 --nodes 2 --algorithm ring");
   std::string prefix, groups, dims, precision, fold, json, trace;
   std::vector<std::string> algorithms;
   bool remote_memory = false, keeps_undescribed = false;
-  int step = -1, ranks = 0, scaled_ranks = 0;
+  int ranks = 0, scaled_ranks = 0;
+  std::optional<int> step;
   TopoMachineArguments machine_arguments;
-  arguments.positional(
-      "PREFIX", prefix,
-      "a trace of one rank by torch.profiler (.json, .json.gz) or Nsight Systems (nsys export --type sqlite: .sqlite), "
-      "a folder with those of several ranks, or "
-      "the prefix of a Chakra trace's files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
+  arguments.positional("PREFIX", prefix,
+                       "a trace of one rank by torch.profiler (.json, .json.gz) or Nsight Systems (nsys export --type "
+                       "sqlite: .sqlite), a folder with those of several ranks, or the prefix of a Chakra trace's "
+                       "files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
   machine_arguments.add_to(arguments, "--on");
-  arguments.option(
-      "--step", step, "N",
-      "of a profiler's trace: replay ProfilerStep#N (default: of the steps that all traces have, the one of "
-      "median time; steps with less than half of the most kernels do not count)",
-      0);
+  arguments.option("--step", step, "N",
+                   "of a profiler's trace: replay ProfilerStep#N (default: of the steps that all traces have, the one "
+                   "of median time; steps with less than half of the most kernels do not count)",
+                   0);
   arguments.option("--ranks", ranks, "N",
                    "of a profiler's trace: number of ranks (default: the trace's world_size, or the ranks of the "
                    "scenario's plan). Ranks without a trace do what a rank of their pipeline stage does",
@@ -121,10 +119,9 @@ int replay_trace(const std::vector<std::string>& words) {
                    "PREFIX.groups.json)");
   arguments.option("--dims", dims, "N,N",
                    "sizes of the dimensions of involved_dim, like ASTRA-sim's npus_count, for example 8,4");
-  arguments.repeated_flag(
-      "--algorithm", algorithms, "[OPERATION=]NAME",
-      "simulate every message of the collectives by this algorithm: ring, all_to_all=direct, … (default: a fitted "
-      "model of NCCL)");
+  arguments.repeated_flag("--algorithm", algorithms, "[OPERATION=]NAME",
+                          "simulate every message of the collectives by this algorithm: ring, all_to_all=direct, … "
+                          "(default: a fitted model of NCCL)");
   arguments.option("--precision", precision, "NAME",
                    "precision of arithmetic whose time the trace does not state (default bf16)");
   arguments.flag("--remote-memory", remote_memory,
@@ -142,14 +139,14 @@ int replay_trace(const std::vector<std::string>& words) {
   if (!precision.empty()) options.precision = parse_precision(precision);
   options.remote_memory = remote_memory;
   const TopoMachine machine = machine_arguments.read("replay");
-  if (step >= 0) options.kineto.step = step;
+  options.kineto.step = step;
   options.kineto.ranks = ranks;
   options.kineto.scaled_ranks = scaled_ranks;
   options.kineto.keeps_undescribed = keeps_undescribed;
   options.kineto.mesh = machine.mesh;
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
-  if (json != "-" && trace != "-") print(replay_text(result, machine.cluster));
+  if (arguments.leaves_stdout_free()) print(replay_text(result, machine.cluster));
   write_json(json, replay_fields().json(result));
   return kGood;
 }

@@ -39,16 +39,13 @@ std::pair<int, int> rank_range(const std::string& text) {
   throw UserError(fmt::format("--trace-ranks {}: a range of ranks such as 0-7, or one rank expected", text));
 }
 
-constexpr int kLastRank = std::numeric_limits<int>::min();
-
 /// Simulates the step folded and rank by rank. Returns exit code 1 if the results differ.
 int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   const FoldCheck check = check_folding(scenario, laid_out);
   if (!check.full_pods.empty())
-    print(
-        fmt::format("{}\nThe step is {:+.4f} % off the one in which every rank is simulated; at most {:.4f} % is "
-                    "expected.\n",
-                    check.full_pods, 100 * check.pods_time, 100 * check.most_of_pods));
+    print(fmt::format(
+        "{}\nThe step is {:+.4f} % off the one in which every rank is simulated; at most {:.4f} % is expected.\n",
+        check.full_pods, 100 * check.pods_time, 100 * check.most_of_pods));
   if (!check.unfolded_reason.empty()) {
     print(fmt::format("nothing is folded{}: {}\n", check.full_pods.empty() ? "" : " otherwise", check.unfolded_reason));
     return check.full_pods.empty() || check.good() ? kGood : kFailsLimit;
@@ -56,15 +53,15 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   print(fmt::format("{} in {}: {} operations compared, largest difference {:.1e}\n", counted_noun(check.ranks, "rank"),
                     counted_noun(check.classes, "class", "classes"), check.operations, check.worst));
   if (!check.shared_draws.empty())
-    print(fmt::format(
-        "{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its energy "
-        "{:+.3f} %; at most {:.3g} % is expected of the step.\n",
-        check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
+    print(
+        fmt::format("{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its "
+                    "energy {:+.3f} %; at most {:.3g} % is expected of the step.\n",
+                    check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
   if (check.rounding_decides())
-    print(fmt::format(
-        "{}\nRounding decides here, not the fold: rank by rank, a resource that is faster by 1e-13 changes the step by "
-        "up to {:.1e}.\n",
-        check.difference, check.sensitivity));
+    print(
+        fmt::format("{}\nRounding decides here, not the fold: rank by rank, a resource that is faster by 1e-13 changes "
+                    "the step by up to {:.1e}.\n",
+                    check.difference, check.sensitivity));
   else if (!check.difference.empty())
     print(fmt::format("DIFFERENT: {}\n", check.difference));
   return check.good() ? kGood : kFailsLimit;
@@ -72,14 +69,13 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
 
 struct RunFlags {
   std::string file, json, html, trace, trace_ranks, chakra, picture, transport, port_buffer, fold, prices;
-  int rank = kLastRank;
+  std::optional<int> rank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
-  Arguments arguments{
-      "run",
-      "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust. `trainyard glossary "
-      "WORD` explains a word of the answer, such as MFU or trust.",
-      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
+  Arguments arguments{"run",
+                      "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust. "
+                      "`trainyard glossary WORD` explains a word of the answer, such as MFU or trust.",
+                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
 
   RunFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML)");
@@ -88,23 +84,21 @@ struct RunFlags {
     arguments.output("--html", html, "write the whole answer as a page that opens without a network; - is stdout");
     arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
     arguments.option("--trace-ranks", trace_ranks, "A-B", "trace only these ranks, or one rank, for example 0-7 or 3");
-    arguments.option("--chakra", chakra, "PREFIX",
-                     "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard "
-                     "replay)");
+    arguments.option(
+        "--chakra", chakra, "PREFIX",
+        "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard replay)");
     arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
     arguments.option("--rank", rank, "N",
-                     "report on this rank: its peers, links and timeline; with --picture draw it (default: the "
-                     "last rank to finish)");
+                     "report on this rank: its peers, links and timeline; with --picture draw it (default: the last "
+                     "rank to finish)");
     arguments.option(
         "--transport", transport, "native|flow|packets",
-        "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, "
-        "equal to 1e-9), or as TCP packet by packet by ns-3 (packets: TCP networks only, slow, without "
-        "what-ifs)");
+        "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, equal to "
+        "1e-9), or as TCP packet by packet by ns-3 (packets: TCP networks only, slow, without what-ifs)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.choice(
-        "--fold", fold, {"auto", "off", "check"}, "auto|off|check",
-        "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or do "
-        "both and compare operations, memory and critical path (check)");
+    arguments.choice("--fold", fold, {"auto", "off", "check"}, "auto|off|check",
+                     "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or "
+                     "do both and compare operations, memory and critical path (check)");
     arguments.option("--prices", prices, "FILE",
                      "add the cost of step and training by your prices (scenarios/prices-example.yml shows how)");
     arguments.repeated_flag("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
@@ -114,8 +108,7 @@ struct RunFlags {
   }
 
   Scenario scenario() const {
-    Overrides overrides = parse_overrides(sets);
-    if (!prices.empty()) overrides.insert(overrides.begin(), prices_override(prices));
+    const Overrides overrides = parse_overrides(sets, prices);
     const std::optional<Node>& document = arguments.document();
     return document ? read_scenario(*document, std::filesystem::path(file).stem().string(), overrides)
                     : read_scenario(file, overrides);
@@ -148,14 +141,12 @@ int run(const std::vector<std::string>& words) {
   AnswerOptions options = flags.options(scenario);
   options.simulation.trace = flags.trace;
   if (!flags.trace_ranks.empty()) options.simulation.trace_ranks = rank_range(flags.trace_ranks);
-  if (!flags.picture.empty())
-    options.simulation.watch =
-        picture_of(scenario, flags.picture, flags.rank == kLastRank ? std::nullopt : std::optional<int>(flags.rank));
+  if (!flags.picture.empty()) options.simulation.watch = picture_of(scenario, flags.picture, flags.rank);
   const Plan laid_out = plan(scenario);
   const auto pictures = std::make_shared<nlohmann::ordered_json>();
   if (!flags.html.empty()) draw_run(scenario, laid_out, options.simulation, pictures);
   if (!flags.chakra.empty()) export_chakra(laid_out, flags.chakra, options.simulation);
-  if (flags.rank != kLastRank) require_rank(scenario, flags.rank);
+  if (flags.rank) require_rank(scenario, *flags.rank);
   if (flags.fold == "check") return check_folding_of(scenario, laid_out);
   const Answer all = answer(scenario, laid_out, options);
   const Result& result = all.result;
@@ -164,13 +155,13 @@ int run(const std::vector<std::string>& words) {
     throw UserError("--trace, --picture, --chakra: plan.step_time is not simulated");
   const double simulated = simulated_operations(laid_out, result);
   const std::string text = screen(scenario, laid_out, result, all.what_ifs);
-  if (flags.json != "-" && flags.trace != "-" && flags.picture != "-" && flags.html != "-") {
+  if (flags.arguments.leaves_stdout_free()) {
     print(text);
-    if (flags.rank != kLastRank && flags.picture.empty() && !prescribed)
+    if (flags.rank && flags.picture.empty() && !prescribed)
       print(fmt::format(
           "\n{}", in_words_of(device_noun(scenario.cluster),
-                              rank_text(rank_view(scenario, laid_out, flags.rank)) +
-                                  rank_timeline_text(rank_timeline(scenario, laid_out, flags.rank), flags.rank))));
+                              rank_text(rank_view(scenario, laid_out, *flags.rank)) +
+                                  rank_timeline_text(rank_timeline(scenario, laid_out, *flags.rank), *flags.rank))));
     if (simulated > kMostKept && !prescribed && !flags.no_what_if)
       print(fmt::format(
           "{}what-ifs left out: {:.2g} million operations would be simulated for each what-if; explain does that\n",

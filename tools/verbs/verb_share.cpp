@@ -52,12 +52,10 @@ std::string jobs_table(const SharingAnswer& answer) {
          (has_intervals ? "alone in 80 %: a real step alone lies there with a probability of 80 %; nobody measured "
                           "trainings that slow each\nother, so placement costs, slower and together have no interval\n"
                         : "no interval: steps of an ideal or stated time cannot be measured\n") +
-         (answer.currency.empty()
-              ? ""
-              : fmt::format(
-                    "a million: {} of rent and electricity for a million tokens together; owned: on bought nodes "
-                    "that are always in use\n",
-                    answer.currency));
+         (answer.currency.empty() ? ""
+                                  : fmt::format("a million: {} of rent and electricity for a million tokens together; "
+                                                "owned: on bought nodes that are always in use\n",
+                                                answer.currency));
 }
 
 std::string leaves_table(const SharingAnswer& answer) {
@@ -65,8 +63,8 @@ std::string leaves_table(const SharingAnswer& answer) {
   TextTable table{"leaf", "jobs of its nodes"};
   for (std::size_t i = 0; i < std::min(most, answer.leaves.size()); ++i) {
     std::string names;
-    for (const std::string& job : answer.leaves[i].jobs)
-      names += (names.empty() ? "" : " ") + (job.empty() ? "-" : job);
+    for (const std::optional<std::string>& job : answer.leaves[i].jobs)
+      names += (names.empty() ? "" : " ") + job.value_or("-");
     table.rows.push_back({answer.leaves[i].name, names});
   }
   if (answer.leaves.size() > most) table.rows.push_back({fmt::format("{} more", answer.leaves.size() - most), ""});
@@ -81,7 +79,7 @@ std::string links_table(const SharingAnswer& answer) {
   for (std::size_t i = 0; i < std::min(most, answer.links.size()); ++i) {
     const ContendedLink& link = answer.links[i];
     std::vector<std::string> row{link.name, fmt::format("{:.1f} %", link.use * 100)};
-    for (const double use : link.use_by_job) row.push_back(fmt::format("{:.1f} %", use * 100));
+    for (const auto& [job, use] : link.use_by_job) row.push_back(fmt::format("{:.1f} %", use * 100));
     table.rows.push_back(std::move(row));
   }
   return table.text() + "used: mean share of the link's rate, and the part of each job; ×: so many links are alike\n";
@@ -90,9 +88,9 @@ std::string links_table(const SharingAnswer& answer) {
 int share_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "share",
-      "Simulates several trainings on one cluster at the same time: how much each is slowed by its "
-      "placement and by the others, and on which links. The file has a `cluster` and a list `jobs`; each "
-      "job has `nodes`, `placement`, `start` and the keys of a scenario (trainyard help scenario).",
+      "Simulates several trainings on one cluster at the same time: how much each is slowed by its placement and by "
+      "the others, and on which links. The file has a `cluster` and a list `jobs`; each job has `nodes`, `placement`, "
+      "`start` and the keys of a scenario (trainyard help scenario).",
       "share scenarios/two-jobs.yml --steps 20");
   std::string file, json, prices;
   std::vector<std::string> sets;
@@ -106,10 +104,9 @@ int share_verb(const std::vector<std::string>& words) {
                    100000);
   arguments.option("--seed", seed, "N", "seed of fragmented placements (default: 1)", 0);
   arguments.flag("--no-fold", is_unfolded, "simulate every rank");
-  arguments.option(
-      "--prices", prices, "FILE",
-      "file with your prices (scenarios/prices-example.yml shows how): cost and energy of a million tokens "
-      "of each job while all run");
+  arguments.option("--prices", prices, "FILE",
+                   "file with your prices (scenarios/prices-example.yml shows how): cost and energy of a million "
+                   "tokens of each job while all run");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
   question.seed = static_cast<std::uint64_t>(seed);
@@ -127,7 +124,7 @@ int share_verb(const std::vector<std::string>& words) {
                       answer.unfolded_reason.empty() ? "; the others are identical to these"
                                                      : "; not folded: " + answer.unfolded_reason));
   }
-  write_json(json, sharing_json(answer));
+  write_json(json, sharing_fields().json(answer));
   return kGood;
 }
 

@@ -324,11 +324,9 @@ View entry_view(const std::string& kind, const std::string& begin, const Overrid
   return {text, {{"kind", kind}, {"name", full_name}, {"figures", sources_json(sources)}}};
 }
 
-constexpr int kNoRank = -1;
-
 struct Choice {
   bool schedule = false, mesh = false, machine = false, fold = false, all = false, yaml = false;
-  int rank = kNoRank;
+  std::optional<int> rank;
 };
 
 /// A file to save and edit: a node or a GPU with all keys of its bases, or a scenario unchanged.
@@ -348,7 +346,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
 
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
   const int views = choice.schedule + choice.mesh + choice.machine + choice.fold;
-  const bool shows_rank = views == 0 && choice.rank != kNoRank;
+  const bool shows_rank = views == 0 && choice.rank;
   if (views != 1 && !shows_rank && !read_document(scenario_file(file)).fields.empty())
     throw UserError(
         "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
@@ -359,11 +357,10 @@ View scenario_view(const std::string& file, const Choice& choice, const Override
     return view;
   };
   if (shows_rank) {
-    const RankView view = rank_view(scenario, plan(scenario), choice.rank);
+    const RankView view = rank_view(scenario, plan(scenario), *choice.rank);
     return in_device_words({rank_text(view), to_json(view)});
   }
-  if (choice.schedule)
-    return in_device_words(schedule_view(scenario, choice.rank == kNoRank ? 0 : choice.rank, choice.all));
+  if (choice.schedule) return in_device_words(schedule_view(scenario, choice.rank.value_or(0), choice.all));
   if (choice.mesh) return in_device_words(mesh_view(scenario, choice.all));
   if (choice.fold) return in_device_words(folding_view(scenario, choice.all));
   return in_device_words(machine_text(scenario));
@@ -402,7 +399,7 @@ int show_verb(const std::vector<std::string>& words) {
   const auto kind = std::ranges::find_if(
       kinds, [&](const std::string& k) { return word == k || word == k + "s" || word == k + "es"; });
   const bool views = choice.schedule || choice.mesh || choice.machine || choice.fold;
-  if (choice.yaml && (views || choice.rank != kNoRank || !json.empty()))
+  if (choice.yaml && (views || choice.rank || !json.empty()))
     throw UserError("trainyard show: --yaml is a view of its own");
   if (kind == kinds.end() && !name.empty())
     throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));

@@ -13,7 +13,6 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
-#include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -77,18 +76,16 @@ struct SizeFlags {
   std::vector<std::string> sets;
   StudyShares shares;
   SearchLimits limits;
-  Arguments arguments{
-      "size",
-      "Finds which nodes, and how many, train a model in time: for each type of node it searches the best plan, with "
-      "failures, checkpoints, energy and money.",
-      "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
-      "scenarios/prices-example.yml"};
+  Arguments arguments{"size",
+                      "Finds which nodes, and how many, train a model in time: for each type of node it searches the "
+                      "best plan, with failures, checkpoints, energy and money.",
+                      "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
+                      "scenarios/prices-example.yml"};
 
   SizeFlags() {
-    arguments.positional("SCENARIO", file,
-                         "scenario file (YAML): its model, batch, plan.training and faults are used; its cluster is "
-                         "not",
-                         false);
+    arguments.positional(
+        "SCENARIO", file,
+        "scenario file (YAML): its model, batch, plan.training and faults are used; its cluster is not", false);
     arguments.option("--model", model, "NAME",
                      "the model, instead of the scenario's (default SCENARIO: scenarios/size-llama3-70b.yaml)");
     arguments.option("--family", family, "PREFIX",
@@ -97,11 +94,10 @@ struct SizeFlags {
     arguments.option("--tokens-per-parameter", chinchilla, "N",
                      "tokens for each parameter, instead of --tokens: 20 is compute-optimal (Hoffmann et al. 2022)");
     arguments.option("--days", days, "D", "the deadline: the training takes at most D days");
-    arguments.option(
-        "--confidence", confidence, "SHARE",
-        "the deadline is met with at least this probability, for example 90% (default: the predicted time "
-        "meets it; a measured time is as likely to be longer as shorter); with --post-training: a real loop "
-        "has the samples with this probability");
+    arguments.option("--confidence", confidence, "SHARE",
+                     "the deadline is met with at least this probability, for example 90% (default: the predicted time "
+                     "meets it; a measured time is as likely to be longer as shorter); with --post-training: a real "
+                     "loop has the samples with this probability");
     arguments.option("--budget", budget, "MONEY", "the most that the training may cost, in the currency of the prices");
     arguments.flag("--post-training", post_training,
                    "size a post-training loop, and the split between generation and training: with "
@@ -114,10 +110,10 @@ struct SizeFlags {
                      1, 1 << 20);
     arguments.flag("--purchase", purchase,
                    "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");
-    arguments.option("--by", by, "price|total-cost",
-                     "with --purchase: the cost that decides and that --budget limits: the purchase price (default), "
-                     "or what owning the cluster costs for the years of depreciation in use, with interest, "
-                     "electricity, cooling, staff and space");
+    arguments.option(
+        "--by", by, "price|total-cost",
+        "with --purchase: the cost that decides and that --budget limits: the purchase price (default), or what owning "
+        "the cluster costs for the years of depreciation in use, with interest, electricity, cooling, staff and space");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
     arguments.option("--site", site, "SITE",
                      "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, a "
@@ -126,22 +122,19 @@ struct SizeFlags {
                      "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
     arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them", 1);
     arguments.option("--unit", unit, "N", "the number of nodes is a multiple of N (default 1)", 1);
-    arguments.option("--batch-tolerance", tolerance, "SHARE",
-                     "the batch may differ by this share, for example 10%: the batch with the least time per sample "
-                     "is taken");
+    arguments.option(
+        "--batch-tolerance", tolerance, "SHARE",
+        "the batch may differ by this share, for example 10%: the batch with the least time per sample is taken");
     limits.declare(arguments, "--search", "the search for the plan of each cluster",
                    fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
-    arguments.option(
-        "--headroom", headroom, "SHARE",
-        "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's context and "
-        "fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
-    arguments.option(
-        "--network", network, "choose|A,B,...",
-        "compare networks between the nodes of the cheapest clusters, and choose the cheapest that meets "
-        "deadline and budget: all of nonblocking, 2:1, 4:1, rail-optimized and rail-only, or the named ones "
-        "(also 3:1, 16 leaves and 4 spines, and both \"on rails\"; choose may be one of the names); the loss is the "
-        "additional step time over "
-        "nonblocking");
+    arguments.option("--headroom", headroom, "SHARE",
+                     "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's "
+                     "context and fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
+    arguments.option("--network", network, "choose|A,B,...",
+                     "compare networks between the nodes of the cheapest clusters, and choose the cheapest that meets "
+                     "deadline and budget: all of nonblocking, 2:1, 4:1, rail-optimized and rail-only, or the named "
+                     "ones (also 3:1, 16 leaves and 4 spines, and both \"on rails\"; choose may be one of the names); "
+                     "the loss is the additional step time over nonblocking");
     arguments.option("--switch", network_switch, "NAME",
                      "with --network: the type of switch (`trainyard list switches`; default: that of cluster.fabric, "
                      "else one with the switch_ports of the prices)");
@@ -301,7 +294,7 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   options.first_answer = [&line, &options](const std::vector<SizeBound>& bounds, std::size_t types,
                                            const SizeRow* row) {
     const bool is_wanted = wanted_progress() == ProgressLines::always || ::isatty(STDERR_FILENO) != 0;
-    if (is_quiet() || duty().job || !is_wanted) return;
+    if (is_quiet() || thread_job().job || !is_wanted) return;
     line.reset();  // removes the line of progress
     complain(first_size_answer(bounds, types, row, options));
     line.emplace();
@@ -313,7 +306,7 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   };
   options.searched = [&line, &lines, &clear](const SizeAnswer& so_far) {
     winsize window{};
-    if (is_quiet() || duty().job || ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2) return;
+    if (is_quiet() || thread_job().job || ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2) return;
     const std::string table = live_size_table(so_far, window.ws_col - 1);
     if (table.empty()) return;
     line.reset();
@@ -352,11 +345,12 @@ void write_shared_job(const std::string& file, const std::string& name, const Si
     throw UserError(
         "--write-beside: there is no job on owned and bought nodes; expected purchase.owned in the prices, and a type "
         "to buy that trains in one job with them");
-  write_scenario(file,
-                 fmt::format("{}: the cheapest job on owned and bought nodes by `trainyard size`, {} x {} beside those "
-                             "that are owned",
-                             name, job->nodes, job->node),
-                 parse_document(job->scenarios.front(), file));
+  write_scenario(
+      file,
+      fmt::format(
+          "{}: the cheapest job on owned and bought nodes by `trainyard size`, {} x {} beside those that are owned",
+          name, job->nodes, job->node),
+      parse_document(job->scenarios.front(), file));
 }
 
 std::string size_answer(const VerbQuestion& question) {
@@ -380,8 +374,8 @@ int size_verb(const std::vector<std::string>& words) {
   const Node document = flags.document();
   if (has_loop(document))
     throw UserError(
-        fmt::format("size {}: the scenario has post_training; expected --post-training with "
-                    "--samples-per-second, or a scenario of a whole training",
+        fmt::format("size {}: the scenario has post_training; expected --post-training with --samples-per-second, or a "
+                    "scenario of a whole training",
                     flags.file));
   StudyShares& shares = flags.shares;
   if (!shares.slurm.empty()) return shares.write_slurm_job(flags.arguments, kMostShards);
@@ -393,10 +387,7 @@ int size_verb(const std::vector<std::string>& words) {
     return kGood;
   }
   const std::string device = devices_of(answer), text = in_words_of(device, size_screen(answer));
-  const auto is_stdout = [](const std::string& file) { return file == "-"; };
-  if (std::ranges::none_of(std::vector{flags.json, flags.svg, flags.write, flags.html, flags.csv, flags.write_beside},
-                           is_stdout))
-    print(text);
+  if (flags.arguments.leaves_stdout_free()) print(text);
   write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
   if (!flags.csv.empty() && answer.networks) write_atomically(flags.csv, size_networks_csv(*answer.networks));

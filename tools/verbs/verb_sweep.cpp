@@ -83,32 +83,28 @@ struct SweepFlags {
   std::vector<std::string> sets, where;
   SweepOutputs outputs;
   StudyShares shares;
-  Arguments arguments{
-      "sweep",
-      "Simulates a scenario at every combination of the listed values; the last list varies fastest. Impossible "
-      "points are rows with their error, counted at the end; exit code 2 if all are.",
-      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
-      "cluster.nodes=2,4 --csv sweep.csv"};
+  Arguments arguments{"sweep",
+                      "Simulates a scenario at every combination of the listed values; the last list varies fastest. "
+                      "Impossible points are rows with their error, counted at the end; exit code 2 if all are.",
+                      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
+                      "cluster.nodes=2,4 --csv sweep.csv"};
 
   SweepFlags() {
-    arguments.positional(
-        "SCENARIO", file,
-        "scenario file (YAML), or a study: `scenario`, `set` (lists, {range: [..]}, {log_range: [..]} by "
-        "field), `together`, `where`");
+    arguments.positional("SCENARIO", file,
+                         "scenario file (YAML), or a study: `scenario`, `set` (lists, {range: [..]}, {log_range: [..]} "
+                         "by field), `together`, `where`");
     arguments.repeated_flag(
         "--set", sets, "PATH=A,B,...",
-        "a field and its values; may be repeated. range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) give lists "
-        "of values; \"A=1,2 & B=3,4\" changes fields together; plan.pipeline.layers=all takes every cut of the "
-        "layers");
+        "a field and its values; may be repeated. range(FROM, TO, STEP) and log-range(FROM, TO, FACTOR) give lists of "
+        "values; \"A=1,2 & B=3,4\" changes fields together; plan.pipeline.layers=all takes every cut of the layers");
     arguments.repeated_flag("--where", where, "CONDITION",
                             "leave out points that do not meet this condition, for example \"plan.tensor_parallel * "
                             "plan.pipeline_parallel <= 64\"");
     arguments.option("--prices", prices, "FILE",
                      "add columns of costs by your prices (scenarios/prices-example.yml shows how)");
-    outputs.declare(
-        arguments,
-        "write the table as CSV; - is stdout (the default, except on a terminal). With a file, an interrupted sweep "
-        "can be resumed");
+    outputs.declare(arguments,
+                    "write the table as CSV; - is stdout (the default, except on a terminal). With a file, an "
+                    "interrupted sweep can be resumed");
     shares.declare(arguments, "point");
   }
 };

@@ -14,8 +14,7 @@ namespace {
 
 std::string topo_usage() {
   std::string text =
-      "trainyard topo: what a machine's wiring can do, and which wiring to buy\n\nusage: trainyard topo VERB "
-      "...\n\n";
+      "trainyard topo: what a machine's wiring can do, and which wiring to buy\n\nusage: trainyard topo VERB ...\n\n";
   for (const std::string& name : topo_verbs().names()) {
     const TopoVerb& verb = topo_verbs().find(name, {});
     text += fmt::format("  {:10} {}\n", verb.name, verb.summary);

@@ -131,7 +131,7 @@ CabledNetwork cabled_network(const ClosDesign& design) {
 CablePlan plan_cables(const CabledNetwork& network, const FloorPlan& floor) {
   if (floor.hosts_of_rack < 1 || floor.racks_of_row < 1)
     throw UserError("racks: expected at least 1 host in a rack and at least 1 rack in a row");
-  const bool rising = std::is_sorted(floor.lengths.begin(), floor.lengths.end());
+  const bool rising = std::ranges::is_sorted(floor.lengths);
   if (floor.lengths.empty() || floor.lengths.front() <= 0 || !rising)
     throw UserError("lengths of cables: expected ascending lengths above 0");
   return CableCounter(network, floor).make();

@@ -113,7 +113,7 @@ class TwoLevels : private ClosSearch {
           best_links[leaf + 1][now] = k;
         }
     const auto& last = most.back();
-    auto used = static_cast<std::size_t>(std::max_element(last.begin(), last.end()) - last.begin());
+    auto used = static_cast<std::size_t>(std::ranges::max_element(last) - last.begin());
     if (last[used] < request_.hosts) return std::nullopt;
     std::vector<std::int64_t> links;
     for (std::size_t leaf = most.size() - 1; leaf > 0; --leaf) {
@@ -138,7 +138,7 @@ class TwoLevels : private ClosSearch {
       design.links += up;
       design.oversubscription = std::max(design.oversubscription, static_cast<double>(d) / static_cast<double>(up));
     }
-    const std::int64_t most_hosts = *std::max_element(hosts.begin(), hosts.end());
+    const std::int64_t most_hosts = *std::ranges::max_element(hosts);
     design.levels = {
         {"leaf", static_cast<std::int64_t>(hosts.size()), static_cast<int>(most_hosts), static_cast<int>(most_up)},
         {"spine", spines, static_cast<int>(most_down), 0}};

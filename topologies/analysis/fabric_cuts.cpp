@@ -60,7 +60,7 @@ namespace {
 
 using EndSet = std::vector<char>;  // a flag for each end
 
-std::size_t members_of(const EndSet& set) { return static_cast<std::size_t>(std::count(set.begin(), set.end(), 1)); }
+std::size_t members_of(const EndSet& set) { return static_cast<std::size_t>(std::ranges::count(set, 1)); }
 
 /// The ends in the order of their switches: neighbours on a grid, groups of a Clos or a dragonfly are consecutive.
 std::vector<std::size_t> ends_by_switch(const FabricView& view) {
@@ -70,8 +70,8 @@ std::vector<std::size_t> ends_by_switch(const FabricView& view) {
     const std::vector<LinkId> wires = view.links(end);
     switch_of_end.push_back(wires.empty() ? -1 : view.graph.ends(wires.front()).to);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&switch_of_end](std::size_t a, std::size_t b) { return switch_of_end[a] < switch_of_end[b]; });
+  std::ranges::stable_sort(
+      order, [&switch_of_end](std::size_t a, std::size_t b) { return switch_of_end[a] < switch_of_end[b]; });
   return order;
 }
 
@@ -207,15 +207,15 @@ PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>&
       row.push_back(from);
     }
   }
-  std::reverse(paths.farthest_first.begin(), paths.farthest_first.end());
+  std::ranges::reverse(paths.farthest_first);
   return paths;
 }
 
 /// Sends one unit from `source` and splits it at each device by the rates of the wires that lead nearer.
 void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, const PathsTo& paths,
             DeviceId source, std::vector<double>& units, std::vector<double>& on_wire) {
-  std::fill(units.begin(), units.end(), 0);
-  std::fill(on_wire.begin(), on_wire.end(), 0);
+  std::ranges::fill(units, 0);
+  std::ranges::fill(on_wire, 0);
   units[source] = 1;
   for (const DeviceId device : paths.farthest_first) {
     const double share = units[device];
@@ -319,7 +319,7 @@ std::string overloaded_cut(const FabricView& view) {
     const double carried = cuts.capacity(set), sent = std::min(inside, outside);
     if (sent <= carried * worst) continue;
     worst = sent / carried;
-    const auto first = static_cast<std::size_t>(std::find(set.begin(), set.end(), 1) - set.begin());
+    const auto first = static_cast<std::size_t>(std::ranges::find(set, 1) - set.begin());
     const std::size_t n = members_of(set);
     text = fmt::format("the links out of {}{} carry {}, but {} can send {} over them", view.name(view.ends[first]),
                        n > 1 ? fmt::format(" and {} others", n - 1) : "", show(BytesPerSecond{carried}),
@@ -349,8 +349,7 @@ Bisection bisection_of(const FabricView& view, const std::vector<PairLoads>& loa
 BytesPerSecond cut_capacity(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
   const FabricView view(graph);
   EndSet chosen(view.ends.size(), 0);
-  for (std::size_t i = 0; i < view.ends.size(); ++i)
-    chosen[i] = std::find(from.begin(), from.end(), view.ends[i]) != from.end();
+  for (std::size_t i = 0; i < view.ends.size(); ++i) chosen[i] = std::ranges::find(from, view.ends[i]) != from.end();
   return BytesPerSecond{FabricCuts(view).capacity(chosen)};
 }
 
@@ -376,8 +375,8 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   PairLoads of_targets(loads_);
   for (const Terminal& target : terminals) {
     const PathsTo paths = paths_to(view, wires, target.device);
-    std::fill(most.begin(), most.end(), 0);
-    std::fill(from_all.begin(), from_all.end(), 0);
+    std::ranges::fill(most, 0);
+    std::ranges::fill(from_all, 0);
     for (std::size_t s = 0; s < terminals.size(); ++s) {
       if (terminals[s].device == target.device) continue;
       spread(view, wires, paths, terminals[s].device, units, on_wire);

@@ -33,7 +33,7 @@ class PairsOfLinks {
     std::vector<std::pair<double, LinkId>> bounds;
     for (LinkId l = 0; l < static_cast<LinkId>(pairs_.size()); ++l)
       if (const double most = bound(l) / view_.capacity(l); most > 1 + kRateTolerance) bounds.emplace_back(-most, l);
-    std::sort(bounds.begin(), bounds.end());
+    std::ranges::sort(bounds);
     double worst = 1 + kRateTolerance;
     LinkId link = -1;
     for (const auto& [most, l] : bounds) {

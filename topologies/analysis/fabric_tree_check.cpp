@@ -20,7 +20,7 @@ std::vector<DeviceId> ends_of_side(const FabricView& view, const FabricTree& tre
     inside[v] = v == top || (vertex.parent >= 0 && inside[vertex.parent]);
     if (view.is_end(vertex.device) && (inside[v] != 0) == below) found.push_back(vertex.device);
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 

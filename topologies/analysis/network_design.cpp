@@ -100,8 +100,7 @@ LeafShape required_leaves(const NetworkKind& kind, const NetworkRequest& request
   const LeafUnits all = units_of(request, kind.rails);
   if (const auto shape = stated_leaves(kind, all.units, all.hosts, all.rails, request.ports)) return *shape;
   throw UserError(
-      fmt::format("{}: so many leaves and spines of {} ports, and not fewer, do not join {} nodes of {} "
-                  "adapters{}",
+      fmt::format("{}: so many leaves and spines of {} ports, and not fewer, do not join {} nodes of {} adapters{}",
                   kind.name, request.ports, request.nodes, request.adapters, kind.rails ? " on rails" : ""));
 }
 

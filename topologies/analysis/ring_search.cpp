@@ -107,7 +107,7 @@ class RingWalk {
   std::vector<int> candidates(Mask from) const {
     std::vector<int> devices;
     for (; from != 0; from &= from - 1) devices.push_back(std::countr_zero(from));
-    if (!rank_.empty()) std::sort(devices.begin(), devices.end(), [this](int a, int b) { return rank_[a] < rank_[b]; });
+    if (!rank_.empty()) std::ranges::sort(devices, [this](int a, int b) { return rank_[a] < rank_[b]; });
     return devices;
   }
 };
@@ -153,7 +153,7 @@ class OrderedSearch {
 std::vector<Ring> merge_and_sort(std::vector<Ring> rings) {
   for (Ring& ring : rings)
     if (ring.order[1] > ring.order.back()) std::reverse(ring.order.begin() + 1, ring.order.end());
-  std::sort(rings.begin(), rings.end(), [](const Ring& a, const Ring& b) { return a.order < b.order; });
+  std::ranges::sort(rings, [](const Ring& a, const Ring& b) { return a.order < b.order; });
   std::vector<Ring> merged;
   for (Ring& ring : rings) {
     if (!merged.empty() && merged.back().order == ring.order)
@@ -161,7 +161,7 @@ std::vector<Ring> merge_and_sort(std::vector<Ring> rings) {
     else
       merged.push_back(std::move(ring));
   }
-  std::stable_sort(merged.begin(), merged.end(), [](const Ring& a, const Ring& b) { return a.weight > b.weight; });
+  std::ranges::stable_sort(merged, [](const Ring& a, const Ring& b) { return a.weight > b.weight; });
   return merged;
 }
 

@@ -36,7 +36,7 @@ struct TreeText {
       drawn[link & ~1] = 1;
       found.emplace_back(to, link);
     }
-    std::sort(found.begin(), found.end());
+    std::ranges::sort(found);
     return found;
   }
   void put(DeviceId device, const std::string& indent) {
@@ -167,7 +167,7 @@ DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass
 }
 
 DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+  if (!word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; })) {
     const std::vector<DeviceId> gpus = graph.devices_of_kind(DeviceKind::gpu);
     if (word.size() > 9 || std::stoul(word) >= gpus.size())
       throw UserError(fmt::format("rank {}: there are ranks 0 to {}", word, gpus.size() - 1));

@@ -27,9 +27,10 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool must
     const bool is_whole = std::abs(uplinks - std::round(uplinks)) < 1e-9 * uplinks && uplinks >= 1;
     groups_.push_back((below + level.down - 1) / level.down);
     if (must_be_whole && !is_whole && groups_.back() > 1)
-      fail(place, fmt::format("level {}: {} ports down at {}:1 make {:.4g} uplinks; switch by switch they must be a "
-                              "whole number",
-                              l, level.down, level.oversubscription, uplinks));
+      fail(place,
+           fmt::format(
+               "level {}: {} ports down at {}:1 make {:.4g} uplinks; switch by switch they must be a whole number", l,
+               level.down, level.oversubscription, uplinks));
     down_.push_back(level.down);
     uplinks_.push_back(is_whole ? std::round(uplinks) : uplinks);
     planes_.push_back(planes);
@@ -46,7 +47,7 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool must
 }
 
 bool ClosShape::is_whole() const {
-  return std::all_of(uplinks_.begin(), uplinks_.end(), [](double u) { return u == std::floor(u); });
+  return std::ranges::all_of(uplinks_, [](double u) { return u == std::floor(u); });
 }
 
 BuildSize ClosShape::size() const {

@@ -12,7 +12,7 @@ bool is_fabric_wire(const DeviceGraph& graph, LinkId wire) { return scope_of(gra
 /// Links that are down count too: a chip whose link has failed is still one of the fabric's ends.
 bool has_fabric_wire(const DeviceGraph& graph, DeviceId device) {
   const std::vector<LinkId> wires = graph.links_from(device);
-  return std::any_of(wires.begin(), wires.end(), [&graph](LinkId wire) { return is_fabric_wire(graph, wire); });
+  return std::ranges::any_of(wires, [&graph](LinkId wire) { return is_fabric_wire(graph, wire); });
 }
 
 }  // namespace

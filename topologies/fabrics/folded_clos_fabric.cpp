@@ -44,7 +44,7 @@ class TakenUplinks {
 
   double share(int level, int group) const {
     const auto all = uplinks(level, group);
-    const auto remaining = std::count_if(all.begin(), all.end(), [this](const auto& wire) {
+    const auto remaining = std::ranges::count_if(all, [this](const auto& wire) {
       const auto& [from, to] = wire;
       return !out_.contains(from) && !out_.contains(to) && !out_.contains(from + " - " + to) &&
              !out_.contains(to + " - " + from);
@@ -67,7 +67,7 @@ class TakenUplinks {
     return all;
   }
   static void require(const std::vector<std::string>& names, const std::string& name, const Place& place) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (std::ranges::find(names, name) == names.end())
       fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
   }
 };
@@ -149,8 +149,7 @@ class FoldedClosFabric : public Fabric {
     const std::vector<DeviceId> ports =
         shape_.rails ? hcas_by_rail(graph, shape_.levels.front().down) : hcas_in_order(graph);
     if (!shape_.joined) require_equal_rails(spec);
-    const bool must_be_whole =
-        shape_.hashed || std::any_of(spec.taken_out.begin(), spec.taken_out.end(), between_switches);
+    const bool must_be_whole = shape_.hashed || std::ranges::any_of(spec.taken_out, between_switches);
     const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), must_be_whole, spec.fabric_place);
     if (shape_.hashed)
       build_hashed_clos(graph, spec, clos, ports, link_rate(spec), shape_.hash);
@@ -173,10 +172,9 @@ class FoldedClosFabric : public Fabric {
       fail(spec.fabric_place, "joined: false: nodes of one type expected, because their rails must be alike");
     for (const RemovedPart& out : spec.taken_out)
       if (between_switches(out))
-        fail(out.place,
-             fmt::format("cluster.taken_out: \"{}\": with rails that are not joined, only cables and devices "
-                         "of nodes can be taken out",
-                         out.name));
+        fail(out.place, fmt::format("cluster.taken_out: \"{}\": with rails that are not joined, only cables and "
+                                    "devices of nodes can be taken out",
+                                    out.name));
   }
 };
 
@@ -227,7 +225,7 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
 /// Reads `oversubscription` beside the levels: that of the leaves, where a fabric is usually oversubscribed. In a
 /// scenario it replaces the figure of the catalog's entry. Two figures for one level in one file are refused.
 void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel& leaf) {
-  leaf.oversubscription = fields.number("oversubscription", kLeastRatio, kMostRatio, leaf.oversubscription);
+  fields.read("oversubscription", leaf.oversubscription, kLeastRatio, kMostRatio);
   const Node* stated = leaves.find("oversubscription");
   if (!stated || !fields.has("oversubscription")) return;
   const Place place = fields.place_of("oversubscription");

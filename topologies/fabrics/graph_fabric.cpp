@@ -115,7 +115,7 @@ std::vector<std::string> read_switch_names(Fields& fields) {
   for (const Node& name : switches.items) {
     if (name.kind != Node::Kind::scalar || name.scalar.empty() || name.scalar.find('/') != std::string::npos)
       fail(name.place, fmt::format("{}: switches: expected names without \"/\"", fields.what()));
-    if (std::count(names.begin(), names.end(), name.scalar) > 0)
+    if (std::ranges::count(names, name.scalar) > 0)
       fail(name.place, fmt::format("{}: switches: \"{}\" is there twice", fields.what(), name.scalar));
     names.push_back(name.scalar);
   }

@@ -235,7 +235,7 @@ std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid
 /// Throws UserError if a chip has too few links for the grid, or states no rate.
 void TorusFabric::require_chip_links(const ClusterSpec& spec, const Grid& grid) const {
   const Gpu& chip = spec.node.gpu;
-  const auto used = 2 * std::count_if(grid.dims.begin(), grid.dims.end(), [](int length) { return length > 1; });
+  const auto used = 2 * std::ranges::count_if(grid.dims, [](int length) { return length > 1; });
   if (chip.chip_links.count > 0 && used > chip.chip_links.count)
     fail(spec.fabric_place, fmt::format("a torus of {} needs {} links a chip, but {} has {}",
                                         fmt::join(grid.dims, " x "), used, chip.name, chip.chip_links.count));

@@ -48,12 +48,11 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
   for (const DeviceId id : actors_) types_.push_back(&spec_.type_of(graph_.devices()[id].node));
   ports_.resize(actors_.size());
   const std::vector<const NodeType*> types = spec_.types();
-  interferes_ = std::any_of(types.begin(), types.end(), [](const NodeType* type) {
+  interferes_ = std::ranges::any_of(types, [](const NodeType* type) {
     return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
   });
   if (!interferes_) return;
-  has_slow_networks_ =
-      std::any_of(types.begin(), types.end(), [](const NodeType* type) { return has_slow_network(*type); });
+  has_slow_networks_ = std::ranges::any_of(types, [](const NodeType* type) { return has_slow_network(*type); });
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     ports_[rank] = graph_.links_from(actors_[rank]);
     const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
@@ -62,7 +61,7 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
 }
 
 Actor ClusterMachine::actor(DeviceId id) const {
-  const auto found = std::find(actors_.begin(), actors_.end(), id);
+  const auto found = std::ranges::find(actors_, id);
   if (found == actors_.end()) throw InternalError(graph_.devices()[id].name + " does no work of its own");
   return static_cast<Actor>(found - actors_.begin());
 }
@@ -204,7 +203,7 @@ double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
 std::uint64_t ClusterMachine::equivalence_class(Actor actor) const {
   const std::vector<const NodeType*> types = spec_.types();
   if (static_cast<std::size_t>(actor) >= ranks_) return types.size() + static_cast<std::uint64_t>(actor);
-  return static_cast<std::uint64_t>(std::find(types.begin(), types.end(), &type_of(actor)) - types.begin());
+  return static_cast<std::uint64_t>(std::ranges::find(types, &type_of(actor)) - types.begin());
 }
 
 std::string ClusterMachine::actor_name(Actor actor) const {

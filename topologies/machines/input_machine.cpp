@@ -31,8 +31,8 @@ InputMachine::InputMachine(ClusterMachine& base, const InputSupply& supply,
       group.readers.push_back(actors());
       places_.push_back({g, drive < 0 ? -1 : base_.actor(drive), true});
     }
-    const auto same_node = std::count_if(groups_.begin(), groups_.end(),
-                                         [&group](const Group& other) { return other.node == group.node; });
+    const auto same_node =
+        std::ranges::count_if(groups_, [&group](const Group& other) { return other.node == group.node; });
     files_.push_back(-1);
     if (latency(group.node).count > 0)
       files_.back() =

@@ -12,10 +12,9 @@ namespace {
 void require_tcp_of(const ClusterSpec& spec) {
   if (spec.joins_chips()) refuse_tcp("the chips' own links carry no TCP; ns-3 has packets of TCP only");
   if (spec.nodes < 2)
-    refuse_tcp(
-        fmt::format("{} is one node: messages go over NVLink, PCIe or memory, which carry no TCP; ns-3 has packets of "
-                    "TCP only",
-                    spec.node.name));
+    refuse_tcp(fmt::format(
+        "{} is one node: messages go over NVLink, PCIe or memory, which carry no TCP; ns-3 has packets of TCP only",
+        spec.node.name));
   for (const NodeType* type : spec.types()) {
     if (type->network.loss.share > 0)
       refuse_tcp("ns-3 loses frames only in full queues (--port-buffer); leave cluster.hca.loss out");

@@ -10,7 +10,7 @@ namespace {
 
 /// A switch with only NVLinks is an NVSwitch.
 DeviceKind switch_kind(const NodeType& type, const std::string& name) {
-  const bool nvlink = std::all_of(type.wires.begin(), type.wires.end(), [&name](const GraphWire& wire) {
+  const bool nvlink = std::ranges::all_of(type.wires, [&name](const GraphWire& wire) {
     return (wire.a != name && wire.b != name) || wire.kind == LinkKind::nvlink;
   });
   return nvlink ? DeviceKind::nvswitch : DeviceKind::pcie_switch;
@@ -51,11 +51,9 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
     for (int s = 0; s < type.sockets && !host; ++s)
       host = graph.path(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
     if (!host)
-      fail(
-          type.wires.front().place,
-          fmt::format("node {}: messages of gpu{} are staged in host memory (hca.gpudirect), but no PCIe leads from it "
-                      "to a CPU",
-                      type.name, i));
+      fail(type.wires.front().place, fmt::format("node {}: messages of gpu{} are staged in host memory "
+                                                 "(hca.gpudirect), but no PCIe leads from it to a CPU",
+                                                 type.name, i));
   }
 }
 

@@ -46,7 +46,7 @@ double rows_of_expert_rank(const Sharding& s) {
   return rows_of_ranks(s).at(static_cast<std::size_t>(s.expert_rank));
 }
 
-std::vector<double> unlike_expert_ranks(const Sharding& s) {
+std::vector<double> unequal_expert_loads(const Sharding& s) {
   if (s.expert_loads.empty()) return {};
   std::vector<double> rows = rows_of_ranks(s);
   return are_alike(rows) ? std::vector<double>{} : rows;

@@ -152,7 +152,7 @@ double fullest_expert_rank(const Sharding&);
 /// Returns the same for the rank `Sharding::expert_rank`.
 double rows_of_expert_rank(const Sharding&);
 /// Returns the same for each rank of the expert axis. Empty: `expert_loads` is not given, or all ranks are alike.
-std::vector<double> unlike_expert_ranks(const Sharding&);
+std::vector<double> unequal_expert_loads(const Sharding&);
 /// Returns the share of the router's rows that experts compute. The rest is dropped.
 double rows_within_capacity(const Sharding&);
 

@@ -19,7 +19,7 @@ LinearSplit split_of(int layer, const Sharding& s) {
 /// One layer: its widths, those of a rank's share, and its neighbours.
 struct MlpLayer {
   double in = 0, out = 0, rank_in = 0, rank_out = 0;
-  LinearWay split = LinearWay::whole;
+  LinearSharding split = LinearSharding::whole;
   bool first = false, last = false;
   bool next_spreads = false;  ///< the next layer keeps only its part of this layer's output
 };
@@ -27,13 +27,13 @@ struct MlpLayer {
 MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
   const auto width = [&shape](int i) { return shape.widths[i]; };
   MlpLayer l;
-  l.split = linear_way(shape, layer, s);
+  l.split = linear_sharding(shape, layer, s);
   l.first = layer == 0;
   l.last = layer + 1 == shape.layers();
-  l.next_spreads = !l.last && linear_way(shape, layer + 1, s) == LinearWay::spread_rows;
+  l.next_spreads = !l.last && linear_sharding(shape, layer + 1, s) == LinearSharding::spread_rows;
   l.in = l.rank_in = width(layer);
   l.out = l.rank_out = width(layer + 1);
-  if (l.split == LinearWay::whole) return l;
+  if (l.split == LinearSharding::whole) return l;
   const int split_width = by_rows(l.split) ? layer : layer + 1;
   if (width(split_width) % s.tensor != 0)
     throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
@@ -70,9 +70,9 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
 /// Adds the exchange of the gradient of the input. Ranks sum it if each has all inputs, and gather it if each has a
 /// part.
 void exchange_input(LayerBuilder& b, const MlpLayer& l) {
-  if (l.first || l.split == LinearWay::whole || l.split == LinearWay::rows) return;
+  if (l.first || l.split == LinearSharding::whole || l.split == LinearSharding::rows) return;
   const Bytes in = b.row_bytes(l.in);
-  const bool gathers = l.split == LinearWay::spread_rows;
+  const bool gathers = l.split == LinearSharding::spread_rows;
   b.cross({.backward = {gathers ? "linear.gather.backward" : "linear.reduce.backward", Axis::tensor,
                         gathers ? ExchangeKind::all_gather : ExchangeKind::all_reduce, in},
            .in = in,
@@ -100,7 +100,7 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
   b.set_overlap(sharding.overlap);
   exchange_input(b, l);
   // The layer before keeps the input as the output of tanh.
-  const bool is_kept_before = l.split == LinearWay::spread_rows && !l.first;
+  const bool is_kept_before = l.split == LinearSharding::spread_rows && !l.first;
   b.linear({.name = "linear",
             .in = l.rank_in,
             .out = l.rank_out,
@@ -109,35 +109,35 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
             .input_gradient = !l.first,
             .holds_input = is_kept_before});
   sum_output(b, l);
-  const bool gathers = l.split == LinearWay::gathered_columns;
+  const bool gathers = l.split == LinearSharding::gathered_columns;
   if (gathers && l.last) gather_output(b, l);
   add_output(b, shape, l, l.last ? l.out : l.rank_out, precision);
   if (gathers && !l.last) gather_output(b, l);
-  const double out = l.split == LinearWay::columns ? l.rank_out : l.out;
-  const double in = l.split == LinearWay::rows ? l.rank_in : l.in;
+  const double out = l.split == LinearSharding::columns ? l.rank_out : l.out;
+  const double in = l.split == LinearSharding::rows ? l.rank_in : l.in;
   const Bytes output = l.last ? Bytes{} : b.row_bytes(out), input = b.row_bytes(in);
   Layer result = std::move(b).build(output, sharding.recompute, input);
-  result.output_in_parts = l.split == LinearWay::columns;
+  result.output_in_parts = l.split == LinearSharding::columns;
   return result;
 }
 
 }  // namespace
 
-LinearWay linear_way(const MlpShape& shape, int layer, const Sharding& s) {
-  if (s.tensor == 1) return LinearWay::whole;
+LinearSharding linear_sharding(const MlpShape& shape, int layer, const Sharding& s) {
+  if (s.tensor == 1) return LinearSharding::whole;
   if (!s.linear_splits.empty() && static_cast<int>(s.linear_splits.size()) != shape.layers())
     throw ShardingError("linear_split", "mlp: splits of " + std::to_string(s.linear_splits.size()) +
                                             " layers, but there are " + std::to_string(shape.layers()));
   const LinearSplit split = split_of(layer, s);
-  if (split == LinearSplit::replicated) return LinearWay::whole;
+  if (split == LinearSplit::replicated) return LinearSharding::whole;
   // If all layers have the same split, there are no pairs.
   const bool pairs = !s.linear_splits.empty() || s.linear_split == LinearSplit::pairs;
   if (split == LinearSplit::columns) {
     const bool next = pairs && layer + 1 < shape.layers() && split_of(layer + 1, s) == LinearSplit::rows;
-    return next ? LinearWay::columns : LinearWay::gathered_columns;
+    return next ? LinearSharding::columns : LinearSharding::gathered_columns;
   }
-  return pairs && layer > 0 && split_of(layer - 1, s) == LinearSplit::columns ? LinearWay::rows
-                                                                              : LinearWay::spread_rows;
+  return pairs && layer > 0 && split_of(layer - 1, s) == LinearSplit::columns ? LinearSharding::rows
+                                                                              : LinearSharding::spread_rows;
 }
 
 void MlpShape::check() const {

@@ -26,11 +26,13 @@ struct MlpShape {
 /// Part of a layer that a rank of the tensor axis computes. whole: all of it; columns: its share of the outputs, which
 /// stay on the rank; gathered_columns: the same, and the outputs are gathered; rows: its share of the inputs, which it
 /// has already; spread_rows: its share of the inputs, of which every rank has all.
-enum class LinearWay : std::uint8_t { whole, columns, gathered_columns, rows, spread_rows };
+enum class LinearSharding : std::uint8_t { whole, columns, gathered_columns, rows, spread_rows };
 /// Returns the part that follows from `Sharding::linear_splits` or `linear_split`. Throws ShardingError if
 /// `linear_splits` has another number of layers.
-LinearWay linear_way(const MlpShape&, int layer, const Sharding&);
-constexpr bool by_rows(LinearWay way) { return way == LinearWay::rows || way == LinearWay::spread_rows; }
+LinearSharding linear_sharding(const MlpShape&, int layer, const Sharding&);
+constexpr bool by_rows(LinearSharding sharding) {
+  return sharding == LinearSharding::rows || sharding == LinearSharding::spread_rows;
+}
 
 /// Returns the work of one micro-batch. The network has the same layers, each with the tensors weight and bias in the
 /// order of `MlpShape::parameters`. The last layer ends with the loss. The first one computes no gradient of its input.

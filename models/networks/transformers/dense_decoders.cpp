@@ -15,20 +15,12 @@ void read_windows(Fields& f, TransformerConfig& c, std::int64_t every) {
   c.sliding_window = read_size(f, "sliding_window", 0);
   const std::int64_t full = read_layer_types(f, c.num_hidden_layers, every);
   if (c.sliding_window > 0) c.full_attention_every = full;
-  ignore_keys(f, {"sliding_window_pattern"});
-}
-
-/// Granite's multipliers change no tensor.
-void read_granite(Fields& f, TransformerConfig& c) {
-  read_with_biases(f, c);
-  ignore_keys(f, {"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
 }
 
 void read_smollm3(Fields& f, TransformerConfig& c) {
   read_with_biases(f, c);
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   refuse_partial_window(f);
-  ignore_keys(f, {"no_rope_layer_interval", "no_rope_layers"});  // its few layers without rotation cost the same here
 }
 
 void read_ernie(Fields& f, TransformerConfig& c) {
@@ -48,7 +40,6 @@ void read_seed_oss(Fields& f, TransformerConfig& c) {
 void read_hunyuan(Fields& f, TransformerConfig& c) {
   read_with_biases(f, c);
   c.head_norms = HeadNorms::one_a_head;
-  ignore_keys(f, {"eod_token_id", "sep_token_id"});
 }
 
 void read_exaone4(Fields& f, TransformerConfig& c) {
@@ -68,7 +59,6 @@ void read_olmo3(Fields& f, TransformerConfig& c) {
 void read_glm(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = f.boolean("attention_bias", false);
-  ignore_keys(f, {"partial_rotary_factor"});
 }
 
 void read_glm4(Fields& f, TransformerConfig& c) {
@@ -99,7 +89,6 @@ void read_starcoder2(Fields& f, TransformerConfig& c) {
   c.embedding_dropout = read_probability(f, "embedding_dropout", 0);
   c.residual_dropout = read_probability(f, "residual_dropout", 0);
   c.sliding_window = read_size(f, "sliding_window", 0);
-  ignore_keys(f, {"mlp_type", "norm_epsilon", "norm_type"});
 }
 
 /// InternLM 2 (2024): Llama with one weight for query, key and value.
@@ -107,7 +96,6 @@ void read_internlm2(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.fused_qkv = true;
   c.qkv_bias = c.attention_output_bias = f.boolean("bias", false);
-  ignore_keys(f, {"attn_implementation"});
 }
 
 /// Baichuan 2 7B (2023): Llama with one weight for query, key and value.
@@ -115,7 +103,6 @@ void read_baichuan(Fields& f, TransformerConfig& c) {
   c.max_position_embeddings = read_size(f, "model_max_length", 4096);
   read_llama_keys(f, c);
   c.fused_qkv = true;
-  ignore_keys(f, {"_from_model_config", "gradient_checkpointing", "tokenizer_class", "z_loss_weight"});
 }
 
 /// Reads what GPT-NeoX, OPT and BLOOM have in common: LayerNorm, a bias in every linear layer, no gate.
@@ -142,8 +129,6 @@ void read_gpt_neox(Fields& f, TransformerConfig& c) {
   c.attention_dropout = read_probability(f, "attention_dropout", 0);
   c.residual_dropout = read_probability(f, "hidden_dropout", 0);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", true);
-  ignore_keys(f, {"classifier_dropout", "layer_norm_eps", "partial_rotary_factor", "rope_parameters", "rope_scaling",
-                  "rotary_emb_base", "rotary_pct", "use_parallel_residual"});
   finish_heads(f, c);
 }
 
@@ -162,8 +147,6 @@ void read_opt(Fields& f, TransformerConfig& c) {
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   c.attention_dropout = read_probability(f, "attention_dropout", 0);
   c.residual_dropout = read_probability(f, "dropout", 0.1);
-  ignore_keys(f, {"_remove_final_layer_norm", "activation_dropout", "init_std", "layer_norm_elementwise_affine",
-                  "layerdrop", "prefix"});
   finish_heads(f, c);
 }
 
@@ -179,13 +162,10 @@ void read_bloom(Fields& f, TransformerConfig& c) {
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   c.attention_dropout = read_probability(f, "attention_dropout", 0);
   c.residual_dropout = read_probability(f, "hidden_dropout", 0);
-  ignore_keys(f, {"apply_residual_connection_post_layernorm", "attention_softmax_in_fp32", "bias_dropout_fusion",
-                  "layer_norm_epsilon", "masked_softmax_fusion", "n_inner", "offset_alibi", "skip_bias_add",
-                  "skip_bias_add_qkv", "slow_but_exact", "unk_token_id"});
   finish_heads(f, c, f.has("n_head") ? "n_head" : "num_attention_heads");
 }
 
-const RegisterTransformer registered_granite{"granite", {read_granite, decoder_layers}};
+const RegisterTransformer registered_granite{"granite", {read_with_biases, decoder_layers}};
 const RegisterTransformer registered_smollm3{"smollm3", {read_smollm3, decoder_layers}};
 const RegisterTransformer registered_ernie{"ernie4_5", {read_ernie, decoder_layers}};
 const RegisterTransformer registered_seed_oss{"seed_oss", {read_seed_oss, decoder_layers}};
@@ -210,8 +190,6 @@ void read_gemma(Fields& f, TransformerConfig& c) {
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   c.norm_place = NormPlace::both;
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  ignore_keys(f, {"attn_logit_softcapping", "cache_implementation", "final_logit_softcapping", "query_pre_attn_scalar",
-                  "rope_local_base_freq", "use_bidirectional_attention"});
 }
 
 void read_gemma2(Fields& f, TransformerConfig& c) {
@@ -239,28 +217,28 @@ const RegisterTransformer registered_gemma3{"gemma3_text", {read_gemma3, decoder
 
 /// Defaults are those of transformers.GPT2Config.
 void read_gpt2(Fields& f, TransformerConfig& c) {
-  c.vocab_size = read_size(f, "vocab_size");
-  c.num_hidden_layers = read_layers(f, {"n_layer", "num_hidden_layers"});
-  c.hidden_size = read_size(f, {"n_embd", "hidden_size"});
-  c.num_attention_heads = read_size(f, {"n_head", "num_attention_heads"});
-  c.num_key_value_heads = c.num_attention_heads;
-  c.max_position_embeddings = read_size(f, {"n_positions", "n_ctx", "max_position_embeddings"});
-  c.intermediate_size = read_size(f, "n_inner", 4 * c.hidden_size);
-  c.activation = read_activation(f, "activation_function", "gelu_new");
+  read_gpt2_keys(f, c, 0.1);
   c.fused_qkv = c.qkv_bias = c.attention_output_bias = c.mlp_bias = true;
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
-  c.embedding_dropout = read_probability(f, "embd_pdrop", 0.1);
-  c.attention_dropout = read_probability(f, "attn_pdrop", 0.1);
-  c.residual_dropout = read_probability(f, "resid_pdrop", 0.1);
   refuse_true(f, "add_cross_attention", "cross-attention is");
-  ignore_keys(f, {"layer_norm_epsilon", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
-                  "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "summary_activation",
-                  "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"});
-  finish_heads(f, c, f.has("n_head") ? "n_head" : "num_attention_heads");
 }
 
 const RegisterTransformer registered_gpt2{"gpt2", {read_gpt2, decoder_layers}};
 
 }  // namespace
+
+void read_gpt2_keys(Fields& f, TransformerConfig& c, double dropout) {
+  c.vocab_size = read_size(f, "vocab_size");
+  c.num_hidden_layers = read_layers(f, {"n_layer", "num_hidden_layers"});
+  c.hidden_size = read_size(f, {"n_embd", "hidden_size"});
+  c.num_attention_heads = c.num_key_value_heads = read_size(f, {"n_head", "num_attention_heads"});
+  c.max_position_embeddings = read_size(f, {"n_positions", "n_ctx", "max_position_embeddings"});
+  c.intermediate_size = read_size(f, "n_inner", 4 * c.hidden_size);
+  c.activation = read_activation(f, "activation_function", "gelu_new");
+  c.embedding_dropout = read_probability(f, "embd_pdrop", dropout);
+  c.attention_dropout = read_probability(f, "attn_pdrop", dropout);
+  c.residual_dropout = read_probability(f, "resid_pdrop", dropout);
+  finish_heads(f, c, f.has("n_head") ? "n_head" : "num_attention_heads");
+}
 
 }  // namespace trainyard::transformers

@@ -26,8 +26,7 @@ void read_bert(Fields& f, TransformerConfig& c) {
   c.vocab_size = read_size(f, "vocab_size");
   c.num_hidden_layers = read_layers(f, {"num_hidden_layers"});
   c.hidden_size = read_size(f, "hidden_size");
-  c.num_attention_heads = read_size(f, "num_attention_heads");
-  c.num_key_value_heads = c.num_attention_heads;
+  c.num_attention_heads = c.num_key_value_heads = read_size(f, "num_attention_heads");
   c.intermediate_size = read_size(f, "intermediate_size");
   c.max_position_embeddings = read_size(f, "max_position_embeddings");
   c.type_vocab_size = read_size(f, "type_vocab_size", 2);
@@ -42,8 +41,6 @@ void read_bert(Fields& f, TransformerConfig& c) {
   c.attention_dropout = read_probability(f, "attention_probs_dropout_prob", 0.1);
   f.choice("position_embedding_type", {"absolute"}, "absolute");
   for (const char* key : {"is_decoder", "add_cross_attention", "gradient_checkpointing"}) refuse_true(f, key, "it is");
-  ignore_keys(f, {"classifier_dropout", "directionality", "layer_norm_eps", "pooler_fc_size",
-                  "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
   finish_heads(f, c);
 }
 
@@ -113,8 +110,7 @@ const RegisterTransformer registered_camembert{"camembert", {read_roberta, bert_
 void read_vit(Fields& f, TransformerConfig& c) {
   c.num_hidden_layers = read_layers(f, {"num_hidden_layers"});
   c.hidden_size = read_size(f, "hidden_size");
-  c.num_attention_heads = read_size(f, "num_attention_heads");
-  c.num_key_value_heads = c.num_attention_heads;
+  c.num_attention_heads = c.num_key_value_heads = read_size(f, "num_attention_heads");
   c.intermediate_size = read_size(f, "intermediate_size");
   const std::int64_t image = read_size(f, "image_size", 224);
   c.patch_size = read_size(f, "patch_size", 16);
@@ -134,7 +130,6 @@ void read_vit(Fields& f, TransformerConfig& c) {
   c.attention_output_bias = c.mlp_bias = true;
   c.embedding_dropout = c.residual_dropout = read_probability(f, "hidden_dropout_prob", 0);
   c.attention_dropout = read_probability(f, "attention_probs_dropout_prob", 0);
-  ignore_keys(f, {"encoder_stride", "label2id", "layer_norm_eps", "pooler_act", "pooler_output_size", "problem_type"});
   finish_heads(f, c);
 }
 
@@ -196,8 +191,7 @@ void read_t5(Fields& f, TransformerConfig& c) {
   c.hidden_size = read_size(f, "d_model");
   c.num_hidden_layers = read_layers(f, {"num_layers"});
   c.num_decoder_layers = f.has("num_decoder_layers") ? read_layers(f, {"num_decoder_layers"}) : c.num_hidden_layers;
-  c.num_attention_heads = read_size(f, "num_heads");
-  c.num_key_value_heads = c.num_attention_heads;
+  c.num_attention_heads = c.num_key_value_heads = read_size(f, "num_heads");
   c.head_dim = read_size(f, "d_kv");
   c.intermediate_size = read_size(f, "d_ff");
   c.max_position_embeddings =
@@ -212,10 +206,6 @@ void read_t5(Fields& f, TransformerConfig& c) {
       read_probability(f, "dropout_rate", 0.1);
   if (!f.boolean("is_encoder_decoder", true))
     f.refuse("is_encoder_decoder", "T5's encoder without its decoder is not modelled");
-  ignore_keys(f, {"classifier_dropout", "decoder_start_token_id", "dense_act_fn", "finetuning_task",
-                  "gradient_checkpointing", "initializer_factor", "is_decoder", "is_gated_act", "layer_norm_epsilon",
-                  "num_labels", "output_attentions", "output_hidden_states", "pruned_heads",
-                  "relative_attention_max_distance", "tokenizer_class", "torchscript", "use_bfloat16"});
 }
 
 /// One half of the network, with the facts that its layers need.

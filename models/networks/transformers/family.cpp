@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "models/networks/layers/sharding.hpp"
@@ -12,12 +15,23 @@
 #include "models/networks/transformers/transformer.hpp"
 #include "models/reading/nearest.hpp"
 #include "models/reading/not_modelled.hpp"
+#include "models/reading/shipped_files.hpp"
 
 namespace trainyard::transformers {
 namespace {
 
 const std::vector<std::string> kActivations = {
     "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "relu2", "silu", "swish", "tanh"};
+
+/// Keys of a config that change neither shapes nor kernels: by model type, and for `any`. JSON is read at every start, and
+/// faster than YAML.
+const std::map<std::string, std::vector<std::string>>& unused_keys() {
+  static const std::map<std::string, std::vector<std::string>> keys = [] {
+    std::ifstream in(shipped_file("models/catalog/unused-config-keys.json"));
+    return nlohmann::json::parse(in).get<std::map<std::string, std::vector<std::string>>>();
+  }();
+  return keys;
+}
 
 }  // namespace
 
@@ -26,92 +40,13 @@ Registry<TransformerFamily>& transformer_families() {
   return families;
 }
 
-void ignore_keys(Fields& f, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) f.has(key);
-}
+const std::vector<std::string>& free_config_keys() { return unused_keys().at("any"); }
 
-const std::vector<const char*>& free_config_keys() {
-  static const std::vector<const char*> keys{"_attn_implementation_autoset",
-                                             "_diffusers_version",
-                                             "_name_or_path",
-                                             "_num_labels",
-                                             "add_cross_attention",
-                                             "architectures",
-                                             "attn_implementation",
-                                             "auto_map",
-                                             "bad_words_ids",
-                                             "begin_suppress_tokens",
-                                             "bos_token_id",
-                                             "chunk_size_feed_forward",
-                                             "classifier_dropout",
-                                             "cross_attention_hidden_size",
-                                             "decoder_start_token_id",
-                                             "diversity_penalty",
-                                             "do_sample",
-                                             "dtype",
-                                             "early_stopping",
-                                             "encoder_no_repeat_ngram_size",
-                                             "eos_token_id",
-                                             "exponential_decay_length_penalty",
-                                             "finetuning_task",
-                                             "force_bos_token_to_be_generated",
-                                             "forced_bos_token_id",
-                                             "forced_eos_token_id",
-                                             "gradient_checkpointing",
-                                             "id2label",
-                                             "init_std",
-                                             "initializer_factor",
-                                             "initializer_range",
-                                             "is_decoder",
-                                             "is_encoder_decoder",
-                                             "label2id",
-                                             "layer_norm_eps",
-                                             "length_penalty",
-                                             "max_length",
-                                             "min_length",
-                                             "no_repeat_ngram_size",
-                                             "norm_eps",
-                                             "num_beam_groups",
-                                             "num_beams",
-                                             "num_labels",
-                                             "num_return_sequences",
-                                             "output_attentions",
-                                             "output_hidden_states",
-                                             "output_past",
-                                             "output_scores",
-                                             "pad_token_id",
-                                             "prefix",
-                                             "pretraining_tp",
-                                             "problem_type",
-                                             "pruned_heads",
-                                             "quantization_config",
-                                             "remove_invalid_values",
-                                             "repetition_penalty",
-                                             "return_dict",
-                                             "return_dict_in_generate",
-                                             "rms_norm_eps",
-                                             "rope_theta",
-                                             "sep_token_id",
-                                             "suppress_tokens",
-                                             "task_specific_params",
-                                             "temperature",
-                                             "tf_legacy_loss",
-                                             "tie_encoder_decoder",
-                                             "tokenizer_class",
-                                             "top_k",
-                                             "top_p",
-                                             "torch_dtype",
-                                             "torchscript",
-                                             "transformers_version",
-                                             "typical_p",
-                                             "use_bfloat16",
-                                             "use_cache"};
-  return keys;
-}
-
-void ignore_common_keys(Fields& f) {
+void ignore_unused_keys(Fields& f, const std::string& model_type) {
   refuse_true(f, "add_cross_attention", "cross-attention to another network is");
-  for (const char* key : free_config_keys()) f.has(key);
+  for (const std::string& key : free_config_keys()) f.has(key);
+  if (const auto found = unused_keys().find(model_type); found != unused_keys().end())
+    for (const std::string& key : found->second) f.has(key);
 }
 
 std::int64_t read_size(Fields& f, const char* key) {
@@ -213,8 +148,10 @@ void refuse_other_networks(Fields& f) {
              hint(f.text("_class_name"), operator_configs("_class_name")));
   if (!f.has("model_type")) return;
   const std::string type = f.text("model_type");
+  const std::vector<std::string> families = transformers::transformer_families().names();
+  if (place_among(type, families) < families.size()) return;  // no row names a family
   for (const UnmodelledKey& row : not_modelled())
-    if (row.path == std::string_view("model") && std::find(row.words.begin(), row.words.end(), type) != row.words.end())
+    if (row.path == std::string_view("model") && std::ranges::find(row.words, type) != row.words.end())
       fail(f.place_of("model_type"), f.what() + ".model_type: \"" + type + "\" (" + row.what +
                                          ") is not modelled yet; nearest: \"" + row.nearest.front() +
                                          "\" (trainyard help limits)");
@@ -236,7 +173,7 @@ TransformerConfig read_text(const Node& node) {
   c.name = f.text("name", f.text("_name_or_path", c.model_type));
   c.source = f.text("_source", "");
   transformers::transformer_families().find(c.model_type, f.place_of("model_type")).read(f, c);
-  transformers::ignore_common_keys(f);
+  transformers::ignore_unused_keys(f, c.model_type);
   f.finish();
   return c;
 }

@@ -10,7 +10,7 @@ namespace trainyard::transformers {
 
 /// Implementation of one `model_type` of Hugging Face.
 struct TransformerFamily {
-  /// Reads the keys of the family: all except `model_type`, `name`, `_source` and those of `ignore_common_keys`.
+  /// Reads the keys of the family: all except `model_type`, `name`, `_source` and those of `ignore_unused_keys`.
   void (*read)(Fields&, TransformerConfig&);
   /// Returns the layers in order.
   std::vector<Layer> (*layers)(const TransformerLayout&);
@@ -26,12 +26,11 @@ struct RegisterTransformer {
 
 // Readers of config.json. Each throws UserError with the place.
 
-/// Accepts keys of Hugging Face's format that change neither shapes nor kernels.
-void ignore_keys(Fields&, std::initializer_list<const char*> keys);
 /// Keys of PretrainedConfig and of diffusers that change neither shapes nor kernels, at any depth of a config: those of
 /// the library, of tokens, of generation, and of how a checkpoint is stored.
-const std::vector<const char*>& free_config_keys();
-void ignore_common_keys(Fields&);  ///< accepts those
+const std::vector<std::string>& free_config_keys();
+/// Accepts those, and further keys of configs of a model type (models/catalog/unused-config-keys.json).
+void ignore_unused_keys(Fields&, const std::string& model_type);
 /// Reads a size from 1 to the largest 32-bit index, so that products of two sizes fit into 64 bits.
 std::int64_t read_size(Fields&, const char* key);
 std::int64_t read_size(Fields&, const char* key, std::int64_t fallback);
@@ -49,6 +48,8 @@ void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_atte
 /// `num_attention_heads`, `intermediate_size` and `max_position_embeddings` are required unless they have a value before the
 /// call.
 void read_llama_keys(Fields&, TransformerConfig&);
+/// Reads the keys that GPT-2 and GPT-J have in common. `dropout`: the default of all probabilities to drop.
+void read_gpt2_keys(Fields&, TransformerConfig&, double dropout);
 /// Reads Llama's two keys of biases, and those of `read_llama_keys`.
 void read_with_biases(Fields&, TransformerConfig&);
 /// Reads the keys of DeepSeek's latent attention, and those of `read_llama_keys`.

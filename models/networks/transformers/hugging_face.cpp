@@ -20,10 +20,9 @@
 namespace trainyard {
 namespace {
 
-const Key kSection{
-    "hugging_face",
-    "Which config.json has the layers of a network of operators, and from which of its keys the sizes are read, for "
-    "example {model_type: tiny, sizes: {hidden: d_model}}. Default: none."};
+const Key kSection{"hugging_face",
+                   "Which config.json has the layers of a network of operators, and from which of its keys the sizes "
+                   "are read, for example {model_type: tiny, sizes: {hidden: d_model}}. Default: none."};
 
 /// The field at a dotted path of keys and of numbers of a list's items; null if it is absent or null.
 const Node* value_at(const Node& config, std::string_view path) {
@@ -74,7 +73,7 @@ class ConfigReader {
     if (const Node* crossed = config_.find("add_cross_attention"); crossed && lower_case(crossed->scalar) == "true")
       fail(crossed->place,
            "model.add_cross_attention: cross-attention to another network is not modelled; expected false");
-    for (const char* key : transformers::free_config_keys()) ignored_.insert(key);
+    for (const std::string& key : transformers::free_config_keys()) ignored_.insert(key);
     for (const std::string& key : section_.texts("ignored")) ignored_.insert(key);
     check_values();
     replace_sizes();

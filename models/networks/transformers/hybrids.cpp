@@ -151,14 +151,6 @@ void read_nemotron_h(Fields& f, TransformerConfig& c) {
   }
   read_further_tokens(f, c);
   c.further_pattern = read_letters(f, "mtp_hybrid_override_pattern", c.has_layer(kExperts) ? "*E" : "*-");
-  ignore_keys(f, {"conv_kernel", "expand", "layer_norm_epsilon", "mamba_dt_max", "mamba_dt_min", "mamba_hidden_act",
-                  "mamba_ssm_cache_dtype", "max_seq_len", "moe_shared_expert_overlap", "mtp_layers_block_type",
-                  "norm_eps", "norm_topk_prob", "num_logits_to_keep", "num_nextn_predict_layers"});
-  ignore_keys(f, {"partial_rotary_factor", "quantization_config", "rescale_prenorm_residual", "residual_in_fp32",
-                  "rms_norm_eps", "rope_theta", "routed_scaling_factor", "sliding_window", "time_step_floor",
-                  "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "use_mamba_kernels"});
-  ignore_keys(f, {"n_group", "n_routed_experts", "n_shared_experts", "num_experts_per_tok", "moe_intermediate_size",
-                  "moe_latent_size", "moe_shared_expert_intermediate_size", "topk_group"});  // without experts
 }
 
 /// Reads the keys of Mamba-2 as Bamba and Granite 4 name them.
@@ -175,7 +167,6 @@ void read_mamba_keys(Fields& f, TransformerConfig& c) {
   c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
   c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
   check_groups(f, c.scan, "mamba_n_groups");
-  ignore_keys(f, {"time_step_floor", "time_step_limit", "time_step_max", "time_step_min"});
 }
 
 /// Bamba (IBM 2024): Mamba-2 or attention, then a dense feed-forward part.
@@ -189,8 +180,6 @@ void read_bamba(Fields& f, TransformerConfig& c) {
           whole_number(layer, f.what() + ".attn_layer_indices", 0, c.num_hidden_layers - 1))] = kAttention;
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   c.mlp_bias = f.boolean("mlp_bias", false);
-  ignore_keys(
-      f, {"attn_rotary_emb", "num_logits_to_keep", "partial_rotary_factor", "sliding_window", "z_loss_coefficient"});
 }
 
 /// Granite 4 (IBM 2025): Mamba-2 or attention, then shared and routed experts or a dense feed-forward part. Its
@@ -215,9 +204,6 @@ void read_granite_hybrid(Fields& f, TransformerConfig& c) {
   } else {
     c.intermediate_size = shared;
   }
-  ignore_keys(f, {"attention_multiplier", "embedding_multiplier", "init_method", "layers_block_type", "logits_scaling",
-                  "normalization_function", "num_experts_per_tok", "output_router_logits", "residual_multiplier",
-                  "router_aux_loss_coef"});
 }
 
 void read_mamba2(Fields& f, TransformerConfig& c) {
@@ -250,9 +236,6 @@ void read_mamba2(Fields& f, TransformerConfig& c) {
   c.position_embedding = PositionEmbedding::none;
   c.max_position_embeddings = read_size(f, "max_position_embeddings", 2048);  // Dao & Gu 2024 train with so many
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
-  ignore_keys(f, {"hidden_act", "intermediate_size", "layer_norm_epsilon", "norm_before_gate",
-                  "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_init_scheme",
-                  "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "time_step_scale"});
 }
 
 /// Reads the keys of Qwen's gated delta nets, and which layers have full attention.
@@ -274,8 +257,6 @@ void read_gated_delta(Fields& f, TransformerConfig& c) {
   } else {
     for (std::int64_t i = 1; i <= c.num_hidden_layers; ++i) c.pattern += i % every == 0 ? kAttention : kScan;
   }
-  ignore_keys(f, {"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "partial_rotary_factor", "mamba_ssm_dtype",
-                  "rope_parameters", "use_sliding_window"});
 }
 
 void read_qwen3_next(Fields& f, TransformerConfig& c) {
@@ -329,8 +310,6 @@ void read_kimi_linear(Fields& f, TransformerConfig& c) {
     c.scan.taps = read_size(linear, "short_conv_kernel_size", 4);
     c.scan.chunk = kDeltaChunk;
   });
-  ignore_keys(f, {"mla_use_nope", "moe_layer_freq", "moe_renormalize", "moe_router_activation_func", "num_expert_group",
-                  "num_nextn_predict_layers", "routed_scaling_factor", "topk_group", "use_grouped_topk", "head_dim"});
 }
 
 const RegisterTransformer registered_nemotron_h{"nemotron_h", {read_nemotron_h, pattern_layers}};

@@ -96,9 +96,9 @@ void read_jamba_layers(Fields& f, TransformerConfig& c) {
   c.experts.layer_interval = read_size(f, "expert_layer_period", 2);
   const std::int64_t first = f.integer("expert_layer_offset", 0, 1);
   if (first + 1 != c.experts.layer_interval)
-    f.refuse("expert_layer_offset", fmt::format("{} is not modelled: experts are in the last layer of each period; "
-                                                "expected {}",
-                                                first, c.experts.layer_interval - 1));
+    f.refuse("expert_layer_offset",
+             fmt::format("{} is not modelled: experts are in the last layer of each period; expected {}", first,
+                         c.experts.layer_interval - 1));
   if (c.experts.count == 1)
     c.experts = {};
   else
@@ -123,8 +123,6 @@ void read_jamba(Fields& f, TransformerConfig& c) {
   refuse_true(f, "mamba_proj_bias", "biases of Mamba-1's projections are");
   if (!f.boolean("mamba_inner_layernorms", true))
     f.refuse("mamba_inner_layernorms", "steps without norms are not modelled; expected true");
-  ignore_keys(f, {"attn_rotary_emb", "calc_logits_for_entire_prompt", "num_logits_to_keep", "output_router_logits",
-                  "router_aux_loss_coef", "sliding_window", "use_mamba_kernels"});
 }
 
 void jamba_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
@@ -175,11 +173,6 @@ void read_falcon_h1(Fields& f, TransformerConfig& c) {
   c.scan.gated_norm = f.boolean("mamba_rms_norm", false);
   if (!f.boolean("mamba_use_mlp", true))
     f.refuse("mamba_use_mlp", "blocks without a feed-forward part are not modelled; expected true");
-  ignore_keys(f, {"attention_in_multiplier", "attention_out_multiplier", "attn_layer_indices", "embedding_multiplier",
-                  "key_multiplier", "layers_block_type", "lm_head_multiplier", "mamba_norm_before_gate",
-                  "mlp_expansion_factor", "mlp_multipliers", "num_logits_to_keep", "sliding_window"});
-  ignore_keys(f, {"ssm_in_multiplier", "ssm_multipliers", "ssm_out_multiplier", "time_step_floor", "time_step_limit",
-                  "time_step_max", "time_step_min"});
 }
 
 const RegisterTransformer registered_falcon_h1{"falcon_h1", {read_falcon_h1, falcon_layers}};

@@ -47,12 +47,11 @@ void ListedLayerBuilder::set_rows(const ListedOperator& op, bool has_all_tokens)
   const double rows = rows_of_sample(op), ranks = is_on_every_rank(op) ? 1 : l_.context();
   const double shares = has_all_tokens || is_on_every_rank(op) ? 1 : l_.sequence_shares();
   if (std::fmod(rows / ranks, shares) != 0)
-    throw ShardingError(
-        "sequence",
-        fmt::format("{}: {:.10g} tensor ranks share the {:.10g} rows of a sample of {}, which must be a "
-                    "multiple of them; state every_rank: true, or expected other ranks",
-                    l_.config.name, shares, rows / ranks, op.name),
-        op.place);
+    throw ShardingError("sequence",
+                        fmt::format("{}: {:.10g} tensor ranks share the {:.10g} rows of a sample of {}, which must be "
+                                    "a multiple of them; state every_rank: true, or expected other ranks",
+                                    l_.config.name, shares, rows / ranks, op.name),
+                        op.place);
   b_.set_rows(l_.samples * rows / ranks / shares);
   b_.set_active_share(std::min(1.0, rows / network_.sizes.at("tokens")));
 }
@@ -150,11 +149,11 @@ void ListedLayerBuilder::add(const Operators& operators, std::size_t& index) {
   }
   if (l_.sequence_parallel() && op.split.empty() && !is_gathered_ && !is_on_every_rank(op)) {
     if (op.word == "convolution" || op.is("sequential"))
-      throw ShardingError("sequence",
-                          fmt::format("{}: {} reads the rows of other tensor ranks; expected split: columns, or "
-                                      "`gather` before it",
-                                      l_.config.name, op.name),
-                          op.place);
+      throw ShardingError(
+          "sequence",
+          fmt::format("{}: {} reads the rows of other tensor ranks; expected split: columns, or `gather` before it",
+                      l_.config.name, op.name),
+          op.place);
     if (op.word == "exchange" && op.words.at("over") == "tensor")
       throw ShardingError("sequence",
                           fmt::format("{}: {} exchanges rows that tensor ranks share; expected `gather` before it, or "

@@ -1,5 +1,4 @@
 // Products of listed layers, and the operators that depend on the products beside them.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

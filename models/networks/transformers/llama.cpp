@@ -31,7 +31,6 @@ void read_phi3(Fields& f, TransformerConfig& c) {
   c.embedding_dropout = read_probability(f, "embd_pdrop", 0);
   c.residual_dropout = read_probability(f, "resid_pdrop", 0);
   refuse_true(f, "attention_bias", "biases of Phi's attention are");
-  ignore_keys(f, {"original_max_position_embeddings", "partial_rotary_factor"});
 }
 
 /// OLMo 2 (Team OLMo 2024): norms of the outputs of branches, and of all queries and keys.
@@ -46,7 +45,6 @@ void read_nemotron(Fields& f, TransformerConfig& c) {
   read_with_biases(f, c);
   c.gated_mlp = false;
   c.norm = Norm::layer_norm;
-  ignore_keys(f, {"norm_eps", "partial_rotary_factor", "rope_percent"});
 }
 
 const RegisterTransformer registered_phi3{"phi3", {read_phi3, decoder_layers}};
@@ -80,7 +78,6 @@ void read_llama_keys(Fields& f, TransformerConfig& c) {
   c.gated_mlp = true;
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
   c.attention_dropout = read_probability(f, "attention_dropout", 0);
-  ignore_keys(f, {"rms_norm_eps", "rope_scaling", "rope_theta", "rope_parameters"});
   finish_heads(f, c);
 }
 
@@ -92,7 +89,6 @@ void read_with_biases(Fields& f, TransformerConfig& c) {
 
 void refuse_partial_window(Fields& f) {
   refuse_true(f, "use_sliding_window", "a sliding window in some layers only is");
-  ignore_keys(f, {"sliding_window", "max_window_layers", "layer_types", "use_mrope"});
 }
 
 }  // namespace trainyard::transformers

@@ -29,11 +29,10 @@ void read_experts(Fields& f, TransformerConfig& c) {
   const std::int64_t chosen = read_size(f, "moe_topk", 12), all = c.experts.count + c.experts.idle;
   if (chosen > all) f.refuse("moe_topk", fmt::format("{}, but there are {} experts", chosen, all));
   if (chosen * c.experts.count % all != 0)
-    f.refuse("moe_topk",
-             fmt::format("{} of {} experts, {} of which compute nothing, are {:.4g} that compute for a token on "
-                         "average; a fraction is not modelled",
-                         chosen, all, c.experts.idle,
-                         static_cast<double>(chosen * c.experts.count) / static_cast<double>(all)));
+    f.refuse("moe_topk", fmt::format("{} of {} experts, {} of which compute nothing, are {:.4g} that compute for a "
+                                     "token on average; a fraction is not modelled",
+                                     chosen, all, c.experts.idle,
+                                     static_cast<double>(chosen * c.experts.count) / static_cast<double>(all)));
   c.experts.per_token = chosen * c.experts.count / all;
   c.experts.router_bias = f.boolean("router_bias", false);
   c.experts.correction_bias = true;
@@ -62,9 +61,6 @@ void read_longcat(Fields& f, TransformerConfig& c) {
   read_latent_sizes(f, c);
   read_experts(f, c);
   refuse_true(f, "attention_bias", "biases of latent attention are");
-  ignore_keys(f, {"attention_method", "head_dim", "mla_scale_kv_lora", "mla_scale_q_lora", "norm_topk_prob",
-                  "num_nextn_predict_layers", "qk_head_dim", "rms_norm_eps", "rope_parameters", "rope_scaling",
-                  "rope_theta", "router_dtype", "routed_scaling_factor"});
 }
 
 const RegisterTransformer registered_longcat{"longcat_flash", {read_longcat, longcat_layers}};

@@ -39,11 +39,9 @@ void check_operators(const TransformerLayout& l, const OperatorLists& lists) {
   const Sharding& s = l.sharding();
   if (s.tensor > 1 &&
       std::ranges::none_of(lists.layers, [](const ListedLayer& layer) { return has_split(layer.operators); }))
-    throw ShardingError("tensor",
-                        c.name +
-                            ": none of its operators states how tensor ranks split it (split: columns); "
-                            "expected 1",
-                        c.place);
+    throw ShardingError(
+        "tensor", c.name + ": none of its operators states how tensor ranks split it (split: columns); expected 1",
+        c.place);
   if (l.options.adapters.has_rank())
     fail(c.place, "plan.lora: " + c.name + " is written as operators, which have no adapters; leave it out");
   if (l.options.unpadded.mean > 0)

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kMostListed = 100000;  // operators with repetition; a typing error must not fill the memory
 
 const Key kBranch{"operators",
-                  "The operators of a residual's branch, or those that run while tables exchange vectors, for "
-                  "example [rms_norm: {width: hidden}]."};
+                  "The operators of a residual's branch, or those that run while tables exchange vectors, for example "
+                  "[rms_norm: {width: hidden}]."};
 
 /// Is a formula of sizes other than 0? Throws UserError if it is no formula.
 bool is_true(const std::string& formula, const SizeValues& sizes, const Place& place, const std::string& what) {
@@ -114,9 +114,9 @@ void check_sizes(const std::vector<ListedOperator>& operators, const OperatorLis
       if (value == std::floor(value) || may_be_a_fraction(key)) continue;
       const auto named = std::ranges::find(lists.sizes, formula, &NamedSize::name);
       if (named != lists.sizes.end())
-        fail(named->place, fmt::format("model.sizes.{}: \"{}\" is {:.10g}, and {} of {} counts elements; "
-                                       "expected a whole number",
-                                       formula, named->formula, value, key, op.name));
+        fail(named->place,
+             fmt::format("model.sizes.{}: \"{}\" is {:.10g}, and {} of {} counts elements; expected a whole number",
+                         formula, named->formula, value, key, op.name));
       fail(op.place, fmt::format("{}: \"{}\" is {:.10g}; expected a whole number", what, formula, value));
     }
     check_sizes(op.operators, lists, sizes);
@@ -126,8 +126,8 @@ void check_sizes(const std::vector<ListedOperator>& operators, const OperatorLis
 /// Reads how often a layer or a group of layers follows itself; 0 without the key.
 std::int64_t read_repeat(Fields& fields, const SizeValues& sizes) {
   const Key key{"repeat",
-                "Number of equal layers in a row, the blocks, or of equal groups of layers, for example 24. "
-                "Default: a single layer, which plan.recompute leaves alone."};
+                "Number of equal layers in a row, the blocks, or of equal groups of layers, for example 24. Default: a "
+                "single layer, which plan.recompute leaves alone."};
   const std::string formula = fields.formula(key, "");
   if (formula.empty()) return 0;
   constexpr double most = 10000;
@@ -149,10 +149,9 @@ ListedLayer read_listed_layer(const Node& item, const SizeValues& sizes) {
       "");
   layer.rows =
       fields.formula({"rows", "Rows of a sample of a layer's output, for example sample. Default: tokens."}, "tokens");
-  const Node& operators = fields.required_child(
-      {"operators",
-       "The operators of a layer in their order, for example [rms_norm: {width: hidden}]. Each reads what "
-       "the one before it gives."});
+  const Node& operators = fields.required_child({"operators",
+                                                 "The operators of a layer in their order, for example [rms_norm: "
+                                                 "{width: hidden}]. Each reads what the one before it gives."});
   if (operators.kind != Node::Kind::list || operators.items.empty())
     fail(operators.place, "model.layers: expected a list of operators");
   layer.operators = read_all(operators.items, sizes);
@@ -192,10 +191,9 @@ void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLa
       names.push_back(group.back().name);
     }
   if (group.empty()) fail(inner.place, "model.layers: expected a list of layers");
-  const Node* pattern = fields.child(
-      {"pattern",
-       "Order of a group's layers: their names, for example [M, M, A] or MMA if names are letters. Default: "
-       "each layer once, in the order of the group."});
+  const Node* pattern = fields.child({"pattern",
+                                      "Order of a group's layers: their names, for example [M, M, A] or MMA if names "
+                                      "are letters. Default: each layer once, in the order of the group."});
   const std::vector<std::string> order = pattern ? read_pattern(*pattern) : names;
   const std::int64_t repeat = std::max<std::int64_t>(1, read_repeat(fields, sizes));
   if (static_cast<std::size_t>(repeat) * order.size() > kMostListed)
@@ -273,10 +271,10 @@ SizeValues OperatorLists::values(double tokens) const {
 OperatorLists read_operator_lists(Fields& fields, double tokens) {
   OperatorLists lists;
   check_hugging_face(fields);
-  if (const Node* sizes = fields.child(
-          {"sizes",
-           "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and of "
-           "sample (1), for example {hidden: 512, inner: 4 * hidden}. Default: none."})) {
+  if (const Node* sizes =
+          fields.child({"sizes",
+                        "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and "
+                        "of sample (1), for example {hidden: 512, inner: 4 * hidden}. Default: none."})) {
     if (sizes->kind != Node::Kind::map) fail(sizes->place, "model.sizes: expected a map, such as {hidden: 64}");
     for (const auto& [name, node] : sizes->fields) {
       if (name == "tokens" || name == "sample")
@@ -286,10 +284,10 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
     }
   }
   const SizeValues sizes = lists.values(tokens);
-  const Node& layers = fields.required_child(
-      {"layers",
-       "Layers of a network of operators (model_type: operators), and groups of layers, for example [{layer: "
-       "head, operators: [cross_entropy: {classes: 2}]}]."});
+  const Node& layers =
+      fields.required_child({"layers",
+                             "Layers of a network of operators (model_type: operators), and groups of layers, for "
+                             "example [{layer: head, operators: [cross_entropy: {classes: 2}]}]."});
   if (layers.kind != Node::Kind::list || layers.items.empty())
     fail(layers.place,
          "model.layers: expected a list, such as [{layer: head, operators: [cross_entropy: {classes: 2}]}]");

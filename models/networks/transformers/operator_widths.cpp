@@ -154,9 +154,10 @@ class WidthCheck {
     if (flow_.parts.empty()) give(rows, {width}, op.name);
     for (const ListedOperator& inner : op.operators) pass(inner);
     if (flow_.rows == rows && !flow_.parts.empty() && flow_.width() != width)
-      fail(op.place, fmt::format("model.layers: the branch of {} is added to rows of {:.10g} elements ({}), and {} at "
-                                 "its end gives {}",
-                                 op.name, width, stated(op, "width"), flow_.from, flow_.text()));
+      fail(op.place,
+           fmt::format(
+               "model.layers: the branch of {} is added to rows of {:.10g} elements ({}), and {} at its end gives {}",
+               op.name, width, stated(op, "width"), flow_.from, flow_.text()));
     give(rows, {width}, op.name);
   }
 

@@ -30,23 +30,10 @@ std::vector<Layer> parallel_layers(const TransformerLayout& l) { return decoder_
 
 /// GPT-J: no biases in attention, but in the feed-forward part and the output projection.
 void read_gptj(Fields& f, TransformerConfig& c) {
-  c.vocab_size = read_size(f, "vocab_size");
-  c.num_hidden_layers = read_layers(f, {"n_layer", "num_hidden_layers"});
-  c.hidden_size = read_size(f, {"n_embd", "hidden_size"});
-  c.num_attention_heads = c.num_key_value_heads = read_size(f, {"n_head", "num_attention_heads"});
-  c.max_position_embeddings = read_size(f, {"n_positions", "n_ctx", "max_position_embeddings"});
-  c.intermediate_size = read_size(f, "n_inner", 4 * c.hidden_size);
-  c.activation = read_activation(f, "activation_function", "gelu_new");
+  read_gpt2_keys(f, c, 0);
   c.position_embedding = PositionEmbedding::rotary;
   c.mlp_bias = c.head_bias = c.one_norm = true;
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
-  c.embedding_dropout = read_probability(f, "embd_pdrop", 0);
-  c.attention_dropout = read_probability(f, "attn_pdrop", 0);
-  c.residual_dropout = read_probability(f, "resid_pdrop", 0);
-  ignore_keys(f, {"gradient_checkpointing", "layer_norm_epsilon", "rotary", "rotary_dim", "scale_attn_weights",
-                  "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-                  "summary_use_proj", "tokenizer_class"});
-  finish_heads(f, c, f.has("n_head") ? "n_head" : "num_attention_heads");
 }
 
 /// Falcon: one norm in the 7B network; two in those of the new architecture (40B, 180B) unless they state one.
@@ -73,8 +60,6 @@ void read_falcon(Fields& f, TransformerConfig& c) {
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   c.attention_dropout = read_probability(f, "attention_dropout", 0);
   c.residual_dropout = read_probability(f, "hidden_dropout", 0);
-  ignore_keys(f, {"apply_residual_connection_post_layernorm", "layer_norm_epsilon", "rope_parameters", "rope_scaling",
-                  "rope_theta", "rotary_base"});
   finish_heads(f, c);
 }
 
@@ -87,7 +72,6 @@ void read_phi(Fields& f, TransformerConfig& c) {
   c.embedding_dropout = read_probability(f, "embd_pdrop", 0);
   c.residual_dropout = read_probability(f, "resid_pdrop", 0);
   refuse_true(f, "qk_layernorm", "a norm of each head with biases is");
-  ignore_keys(f, {"layer_norm_eps", "partial_rotary_factor"});
 }
 
 /// Command R. Its LayerNorm has no bias. It is modelled as RMSNorm, which has the same weight, and lacks 4 bytes a row.
@@ -97,7 +81,6 @@ void read_cohere(Fields& f, TransformerConfig& c) {
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::all;  // a weight for each channel of each head
-  ignore_keys(f, {"layer_norm_eps", "logit_scale"});
 }
 
 /// Command R7B and A: a window in three of four layers.
@@ -106,8 +89,6 @@ void read_cohere2(Fields& f, TransformerConfig& c) {
   c.sliding_window = read_size(f, "sliding_window", 4096);
   const std::int64_t every = read_size(f, "sliding_window_pattern", read_size(f, "_sliding_window_pattern", 4));
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, every);
-  ignore_keys(f, {"cache_implementation", "order_of_interleaved_layers", "position_embedding_type", "rotary_pct",
-                  "use_embedding_sharing", "use_gated_activation", "use_parallel_block", "use_parallel_embedding"});
 }
 
 void read_stablelm(Fields& f, TransformerConfig& c) {
@@ -118,7 +99,6 @@ void read_stablelm(Fields& f, TransformerConfig& c) {
   // A weight for each channel of each head. A bias, which StableLM has not, is modelled too.
   if (f.boolean("qk_layernorm", false)) c.head_norms = HeadNorms::all;
   c.one_norm = f.boolean("use_parallel_residual", false);
-  ignore_keys(f, {"layer_norm_eps", "partial_rotary_factor"});
 }
 
 const RegisterTransformer registered_gptj{"gptj", {read_gptj, parallel_layers}};

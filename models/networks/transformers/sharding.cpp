@@ -147,8 +147,8 @@ void check_unpadded(const TransformerConfig& c, std::int64_t seq, const Transfor
   if (options.sharding.context > 1 || c.sliding_window > 0 || c.indexer.keys > 0 || c.num_decoder_layers > 0 ||
       c.fixed_seq_length)
     fail(c.place,
-         "unpadded: with context parallelism, sliding windows, indexers, a decoder beside an encoder or images "
-         "it is not modelled");
+         "unpadded: with context parallelism, sliding windows, indexers, a decoder beside an encoder or images it is "
+         "not modelled");
 }
 
 /// Checks the ranks that split each expert.
@@ -183,7 +183,7 @@ void check_expert_loads(const TransformerConfig& c, const Sharding& s) {
                        "times is possible",
                        most, c.experts.per_token, c.experts.count,
                        static_cast<double>(c.experts.count) / static_cast<double>(c.experts.per_token)));
-  if (const std::vector<double> rows = unlike_expert_ranks(s); !rows.empty() && *std::ranges::min_element(rows) <= 0)
+  if (const std::vector<double> rows = unequal_expert_loads(s); !rows.empty() && *std::ranges::min_element(rows) <= 0)
     refuse(c, "expert_loads",
            "an expert rank without tokens is not modelled; expected a load above 0 for one of its experts");
 }
@@ -225,8 +225,8 @@ void check_family(const TransformerConfig& c, const Sharding& s) {
   if (s.sequence || s.context > 1)
     refuse(c, s.context > 1 ? "context" : "sequence",
            c.model_type +
-               ": sequence and context parallelism are not modelled, since its head reads the first "
-               "token of a sample; expected only the tensor axis");
+               ": sequence and context parallelism are not modelled, since its head reads the first token of a sample; "
+               "expected only the tensor axis");
 }
 
 /// Is a tensor cast before it is gathered? The scaling and all readers must allow it.
@@ -260,11 +260,10 @@ void check_sharding(const TransformerConfig& config, std::int64_t seq_length, co
            "without it, such as pytorch-fsdp");
   check_family(config, s);
   if (config.shared_blocks.count > 0 && options.fp8 && s.tensor > 1)
-    refuse(
-        config, "tensor",
-        config.model_type +
-            ": adapters of blocks that layers share are modelled over tensor ranks in 16 and 32 bits; expected 1, or "
-            "another precision");
+    refuse(config, "tensor",
+           config.model_type +
+               ": adapters of blocks that layers share are modelled over tensor ranks in 16 and 32 bits; expected 1, "
+               "or another precision");
   if (config.shared_blocks.count > 0 && options.adapters.has_rank())
     fail(config.place, config.name + ": adapters (plan.lora) of blocks that layers share are not modelled");
   check_tensor(config, s);

@@ -12,6 +12,14 @@
 namespace trainyard::transformers {
 namespace {
 
+/// Reads experts that are as wide as `intermediate_size`. `count_key`: the key of their number.
+void read_like_experts(Fields& f, TransformerConfig& c, const char* count_key) {
+  c.experts.count = read_size(f, count_key);
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = c.intermediate_size;
+  check_experts(f, c);
+}
+
 /// Every N-th layer has routed experts and a shared one. Three of four layers have attention in chunks.
 void read_llama4(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
@@ -26,9 +34,6 @@ void read_llama4(Fields& f, TransformerConfig& c) {
   c.chunked_attention = c.sliding_window > 0;
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 4);
   // Norms of queries and keys have no weight. They are left out.
-  ignore_keys(f, {"attn_scale", "attn_temperature_tuning", "cache_implementation", "floor_scale", "for_llm_compressor",
-                  "moe_layers", "no_rope_layer_interval", "no_rope_layers", "output_router_logits",
-                  "router_aux_loss_coef", "router_jitter_noise", "use_qk_norm"});
 }
 
 void read_gpt_oss(Fields& f, TransformerConfig& c) {
@@ -43,8 +48,6 @@ void read_gpt_oss(Fields& f, TransformerConfig& c) {
   c.activation_limit = f.number("swiglu_limit", 0, 1e9, 7);
   c.sliding_window = read_size(f, "sliding_window", 128);
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 2);
-  ignore_keys(f, {"experts_per_token", "initial_context_length", "output_router_logits", "quantization_config",
-                  "router_aux_loss_coef"});
 }
 
 /// Reads groups of experts with a correction bias, after dense layers.
@@ -52,7 +55,6 @@ void read_grouped_experts(Fields& f, TransformerConfig& c) {
   read_routed_experts(f, c);
   c.experts.correction_bias = true;
   read_expert_groups(f, c);
-  ignore_keys(f, {"norm_topk_prob", "num_nextn_predict_layers", "partial_rotary_factor", "routed_scaling_factor"});
 }
 
 /// dots.llm1 (rednote 2025).
@@ -62,7 +64,6 @@ void read_dots1(Fields& f, TransformerConfig& c) {
   c.head_norms = HeadNorms::one_a_head;
   refuse_partial_window(f);
   read_grouped_experts(f, c);
-  ignore_keys(f, {"moe_layer_freq", "scoring_func", "topk_method"});
 }
 
 /// ERNIE 4.5 (Baidu 2025) with experts of text alone.
@@ -78,8 +79,6 @@ void read_ernie_moe(Fields& f, TransformerConfig& c) {
   c.experts.correction_bias = f.boolean("moe_use_aux_free", true);
   if (read_size(f, "moe_layer_interval", 1) != 1)
     f.refuse("moe_layer_interval", "experts in only some of the later layers are not modelled; expected 1");
-  ignore_keys(f, {"moe_capacity", "moe_gate", "moe_gate_act", "moe_layer_end_index", "moe_norm_min",
-                  "output_router_logits", "router_aux_loss_coef"});
 }
 
 /// MiniMax-M2 (2025).
@@ -87,14 +86,8 @@ void read_minimax_m2(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   if (f.boolean("use_qk_norm", true)) c.head_norms = HeadNorms::all;
-  c.experts.count = read_size(f, "num_local_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = c.intermediate_size;
+  read_like_experts(f, c, "num_local_experts");
   c.experts.correction_bias = f.boolean("use_routing_bias", true);
-  check_experts(f, c);
-  ignore_keys(f, {"attn_type_list", "mtp_transformer_layers", "num_mtp_modules", "output_router_logits", "qk_norm_type",
-                  "quantization_config", "rotary_dim", "router_aux_loss_coef", "router_jitter_noise", "scoring_func",
-                  "shared_intermediate_size", "shared_moe_mode", "use_mtp"});
 }
 
 /// OLMoE (Allen Institute for AI 2024).
@@ -102,11 +95,7 @@ void read_olmoe(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   c.head_norms = HeadNorms::all;
-  c.experts.count = read_size(f, "num_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = c.intermediate_size;
-  check_experts(f, c);
-  ignore_keys(f, {"clip_qkv", "norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
+  read_like_experts(f, c, "num_experts");
 }
 
 /// DeepSeekMoE 16B: attention as in Llama, not through a latent.
@@ -116,7 +105,6 @@ void read_deepseek_moe(Fields& f, TransformerConfig& c) {
   read_routed_experts(f, c);
   if (read_size(f, "moe_layer_freq", 1) != 1)
     f.refuse("moe_layer_freq", "experts in some layers only are not modelled; expected 1");
-  ignore_keys(f, {"aux_loss_alpha", "norm_topk_prob", "scoring_func", "seq_aux"});
 }
 
 /// Phi-3.5-MoE: LayerNorm, and biases of attention and of the output projection.
@@ -127,12 +115,7 @@ void read_phimoe(Fields& f, TransformerConfig& c) {
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
   c.head_bias = f.boolean("lm_head_bias", false);
   c.residual_dropout = read_probability(f, "hidden_dropout", 0);
-  c.experts.count = read_size(f, "num_local_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = c.intermediate_size;
-  check_experts(f, c);
-  ignore_keys(f, {"input_jitter_noise", "original_max_position_embeddings", "output_router_logits",
-                  "router_aux_loss_coef", "router_jitter_noise"});
+  read_like_experts(f, c, "num_local_experts");
 }
 
 void read_glm4_moe(Fields& f, TransformerConfig& c) {
@@ -161,11 +144,7 @@ void expert_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t i
 void read_mixtral(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.sliding_window = read_size(f, "sliding_window", 0);
-  c.experts.count = read_size(f, "num_local_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = c.intermediate_size;
-  check_experts(f, c);
-  ignore_keys(f, {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"});
+  read_like_experts(f, c, "num_local_experts");
 }
 
 void read_qwen2_moe(Fields& f, TransformerConfig& c) {
@@ -185,7 +164,6 @@ void read_qwen3_moe(Fields& f, TransformerConfig& c) {
 void read_granite_moe(Fields& f, TransformerConfig& c) {
   read_mixtral(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  ignore_keys(f, {"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
 }
 
 const RegisterTransformer registered_granite_moe{"granitemoe", {read_granite_moe, expert_decoder_layers}};
@@ -207,9 +185,6 @@ void read_deepseek(Fields& f, TransformerConfig& c) {
   if (read_size(f, "moe_layer_freq", 1) != 1)
     f.refuse("moe_layer_freq", "experts in some layers only are not modelled; expected 1");
   read_further_tokens(f, c);
-  // The plan sets the precision of the step, so the format of a checkpoint does not matter.
-  ignore_keys(f, {"aux_loss_alpha", "ep_size", "norm_topk_prob", "num_nextn_predict_layers", "quantization_config",
-                  "routed_scaling_factor", "scoring_func", "seq_aux", "topk_method"});
 }
 
 void read_deepseek_v2(Fields& f, TransformerConfig& c) {
@@ -230,7 +205,6 @@ void read_deepseek_v32(Fields& f, TransformerConfig& c) {
   if (c.latent.query_rank == 0) f.refuse("q_lora_rank", "missing, but the indexer reads the queries' latent");
   if (read_size(f, "index_topk_freq", 1) != 1)
     f.refuse("index_topk_freq", "an indexer for several layers is not modelled; expected 1");
-  ignore_keys(f, {"indexer_rope_interleave", "qk_head_dim", "rope_interleave"});
 }
 
 const RegisterTransformer registered_deepseek_v32{"deepseek_v32", {read_deepseek_v32, deepseek_layers}};
@@ -290,7 +264,6 @@ void read_qwen_experts(Fields& f, TransformerConfig& c) {
   const Node* dense = f.child("mlp_only_layers");
   if (dense && !dense->items.empty())
     fail(dense->place, f.what() + ": mlp_only_layers: experts in some layers only are not modelled; expected []");
-  ignore_keys(f, {"norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
 }
 
 void read_expert_groups(Fields& f, TransformerConfig& c, std::int64_t groups, std::int64_t groups_per_token) {

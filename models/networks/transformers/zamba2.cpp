@@ -174,11 +174,6 @@ void read_zamba2(Fields& f, TransformerConfig& c) {
   c.scan.taps = read_size(f, "mamba_d_conv", 4);
   c.scan.chunk = read_size(f, "chunk_size", 256);
   c.scan.convolution_bias = true;  // whatever use_conv_bias says (transformers.Zamba2MambaMixer)
-  ignore_keys(
-      f, {"attention_hidden_size", "ffn_hidden_size", "kv_channels", "lora_rank", "mamba_dt_rank", "num_logits_to_keep",
-          "num_query_groups", "sliding_window", "state_size", "time_step_floor", "time_step_limit", "time_step_max"});
-  ignore_keys(f, {"time_step_min", "use_conv_bias", "use_long_context", "use_mamba_kernels", "use_mem_eff_path",
-                  "use_shared_block_lora", "use_shared_mlp_adapter", "use_low_rank_mamba_proj"});
 }
 
 const RegisterTransformer registered_zamba2{"zamba2", {read_zamba2, zamba_layers}};

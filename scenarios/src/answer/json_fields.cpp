@@ -25,6 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Shares = std::map<std::string, double>;
 using Counts = std::map<std::uint32_t, std::uint64_t>;
+using NamedNumbers = std::vector<std::pair<std::string, double>>;  // in their order
+using OptionalTexts = std::vector<std::optional<std::string>>;     // no value is null
 
 template <class V>
 struct Codec {
@@ -45,6 +47,30 @@ struct Codec<double> {
   static Json write(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
   static void read(const Json& j, double& v) { v = j.is_null() ? std::nan("") : j.get<double>(); }
 };
+template <>
+struct Codec<NamedNumbers> {
+  static Json write(const NamedNumbers& all) {
+    Json j = Json::object();
+    for (const auto& [name, number] : all) j[name] = number;
+    return j;
+  }
+  static void read(const Json& j, NamedNumbers& all) {
+    all.clear();
+    for (const auto& [name, number] : j.items()) all.emplace_back(name, number.get<double>());
+  }
+};
+template <>
+struct Codec<OptionalTexts> {
+  static Json write(const OptionalTexts& texts) {
+    Json j = Json::array();
+    for (const auto& text : texts) j.push_back(Codec<std::optional<std::string>>::write(text));
+    return j;
+  }
+  static void read(const Json& j, OptionalTexts& texts) {
+    texts.clear();
+    for (const Json& text : j) Codec<std::optional<std::string>>::read(text, texts.emplace_back());
+  }
+};
 /// A map with numbers as keys: in JSON the keys are texts.
 template <>
 struct Codec<Counts> {
@@ -64,13 +90,14 @@ std::string type_words(const std::string& unit) {
   const std::string number = unit.empty() ? "number" : unit;
   if constexpr (std::is_same_v<V, std::string>) return "text";
   if constexpr (std::is_same_v<V, bool>) return "true|false";
-  if constexpr (std::is_same_v<V, Shares> || std::is_same_v<V, Counts>) return "{key: " + number + "}";
+  if constexpr (std::is_same_v<V, Shares> || std::is_same_v<V, Counts> || std::is_same_v<V, NamedNumbers>)
+    return "{key: " + number + "}";
   if constexpr (std::is_same_v<V, std::vector<int>> || std::is_same_v<V, std::vector<std::int64_t>> ||
                 std::is_same_v<V, std::vector<double>> || std::is_same_v<V, std::array<double, 3>> ||
                 std::is_same_v<V, std::array<bool, 3>>)
     return "[" + number + "]";
   if constexpr (std::is_same_v<V, std::optional<std::array<double, 2>>>) return "[" + number + ", " + number + "]";
-  if constexpr (std::is_same_v<V, std::vector<std::string>>) return "[text]";
+  if constexpr (std::is_same_v<V, std::vector<std::string>> || std::is_same_v<V, OptionalTexts>) return "[text]";
   return number;
 }
 
@@ -97,6 +124,8 @@ template const JsonCodec& json_codec<std::array<double, 3>>();
 template const JsonCodec& json_codec<std::array<bool, 3>>();
 template const JsonCodec& json_codec<Shares>();
 template const JsonCodec& json_codec<Counts>();
+template const JsonCodec& json_codec<NamedNumbers>();
+template const JsonCodec& json_codec<OptionalTexts>();
 template const JsonCodec& json_codec<std::vector<int>>();
 template const JsonCodec& json_codec<std::vector<std::int64_t>>();
 template const JsonCodec& json_codec<std::vector<double>>();

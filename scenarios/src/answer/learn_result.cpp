@@ -45,14 +45,12 @@ JsonFields<LearnResult> stored_fields() {
 }  // namespace
 
 const LearnPoint& LearnResult::best() const {
-  return *std::min_element(points.begin(), points.end(),
-                           [](const LearnPoint& a, const LearnPoint& b) { return a.loss < b.loss; });
+  return *std::ranges::min_element(points, [](const LearnPoint& a, const LearnPoint& b) { return a.loss < b.loss; });
 }
 
 const LearnPoint& LearnResult::farthest() const {
-  return *std::max_element(points.begin(), points.end(), [](const LearnPoint& a, const LearnPoint& b) {
-    return a.replica_distance < b.replica_distance;
-  });
+  return *std::ranges::max_element(
+      points, [](const LearnPoint& a, const LearnPoint& b) { return a.replica_distance < b.replica_distance; });
 }
 
 JsonFields<LearnResult> learn_result_fields() {

@@ -81,8 +81,7 @@ JsonFields<Ownership> ownership_fields() {
             return point ? std::optional(point->use) : std::nullopt;
           },
           "least use of the cluster, as a share of all hours, at which owning it costs no more than any of these "
-          "rents; "
-          "null: at no use")
+          "rents; null: at no use")
       .when(&O::rents, "if the devices have a rent")
       .list(
           "break_evens", [](const O& o) { return compare_rents(o); },

@@ -118,8 +118,7 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("hidden_s", "s", &P::hidden,
              "time of the shorter half that the longer one hides; asynchronous: of generation")
       .value("waiting_s", "s", &P::waiting,
-             "time in which training waits for answers, receives them, or waits for engines to "
-             "end theirs")
+             "time in which training waits for answers, receives them, or waits for engines to end theirs")
       .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
       .value("bottleneck", "", &P::bottleneck,
              "resource of the what-if that saves most of the step, without more nodes of colocated halves; empty: none "
@@ -134,10 +133,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("critic_gpus", "", &P::critic_gpus, "number of GPUs that have only the critic")
       .value("engines", "", &P::engines, "number of engines")
       .value("optimizer_steps", "", &P::optimizer_steps, "number of optimizer steps of a step of the loop")
-      .value(
-          "idle_generation_share", "share", &P::idle_generation,
-          "share of the step in which the GPUs that generate do not generate; asynchronous: the mean of the engines, "
-          "idle_engine_share")
+      .value("idle_generation_share", "share", &P::idle_generation,
+             "share of the step in which the GPUs that generate do not generate; asynchronous: the mean of the "
+             "engines, idle_engine_share")
       .value("idle_training_share", "share", &P::idle_training,
              "share of the step in which the GPUs that train neither train nor compute log-probabilities")
       .value("idle_critic_share", "share", &P::idle_critic,
@@ -179,10 +177,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "critic alone; 0: no critic")
       .value("freed_states_bytes", "bytes", &P::freed_states,
              "parameters, gradients and optimizer states that critic.nodes takes off the fullest GPU of the policy")
-      .value(
-          "reference_bytes", "bytes", &P::reference_weights,
-          "weights of the reference or teacher on the fullest GPU; 0: none, or the frozen network under adapters. With "
-          "rollouts they are on the GPU only in their pass, in place of the policy's")
+      .value("reference_bytes", "bytes", &P::reference_weights,
+             "weights of the reference or teacher on the fullest GPU; 0: none, or the frozen network under adapters. "
+             "With rollouts they are on the GPU only in their pass, in place of the policy's")
       .value("training_peak_with_reference_bytes", "bytes", &P::reference_peak,
              "largest memory of a GPU that has policy and reference or teacher; 0: no such model during the training")
       .list("phases", &P::phases,
@@ -203,10 +200,9 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("step_time_interval_s", "s", &P::likely_step_times,
              "lower and upper end of the interval that holds the step time of a real loop with a probability of 80 %")
       .when(&P::likely_step_times, "if the answer has intervals")
-      .value(
-          "samples_per_s_interval", "1/s", &P::likely_samples,
-          "lower and upper end of the interval that holds the samples per second of a real loop with a probability of "
-          "80 %")
+      .value("samples_per_s_interval", "1/s", &P::likely_samples,
+             "lower and upper end of the interval that holds the samples per second of a real loop with a probability "
+             "of 80 %")
       .when(&P::likely_samples, "if the answer has intervals")
       .value("unmeasured", "", &P::unmeasured,
              "what no measured loop has, so that the intervals do not cover it; empty: nothing");

@@ -181,15 +181,13 @@ JsonFields<Result> common_fields() {
       .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs per second of one device")
       .value("mfu", "share", &R::mfu,
              "model FLOPs utilization: 6 FLOPs per parameter and token, over the dense peak of the precision")
-      .value(
-          "mfu_with_attention", "share", &R::mfu_with_attention,
-          "model FLOPs utilization with 12 x layers x width x length FLOPs per token for attention (PaLM, appendix B), "
-          "as if every token attended to all")
+      .value("mfu_with_attention", "share", &R::mfu_with_attention,
+             "model FLOPs utilization with 12 x layers x width x length FLOPs per token for attention (PaLM, appendix "
+             "B), as if every token attended to all")
       .when(&R::mfu_with_attention, "for networks with attention")
-      .value(
-          "hfu", "share", &R::hfu,
-          "hardware FLOPs utilization: executed FLOPs, including recomputation, over the dense peak. Causal attention "
-          "executes half of what mfu_with_attention counts, so that hfu may be the smaller one")
+      .value("hfu", "share", &R::hfu,
+             "hardware FLOPs utilization: executed FLOPs, including recomputation, over the dense peak. Causal "
+             "attention executes half of what mfu_with_attention counts, so that hfu may be the smaller one")
       .object("breakdown_s", &R::breakdown, breakdown_fields(), "parts of the step time, which sum to it")
       .value(
           "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; },
@@ -208,9 +206,9 @@ JsonFields<Result> common_fields() {
       .list("actors", &R::actors, actor_fields(),
             "memory and traffic of ranks and servers, with equivalent ones together")
       .when(&R::actors, "if ranks do not all do the same: with servers or a master")
-      .value("fits", "", &R::fits,
-             "whether the needed memory of devices is at most the usable one, and the plan fits into hosts and on "
-             "drives")
+      .value(
+          "fits", "", &R::fits,
+          "whether the needed memory of devices is at most the usable one, and the plan fits into hosts and on drives")
       .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
       .value(
           "fits_in_words", "", [](const R& r) { return std::string(r.fits_in_words()); },
@@ -228,20 +226,19 @@ JsonFields<Result> common_fields() {
                   .value("resource", "", &R::bottleneck, "resource with the largest share of the critical path")
                   .value("share", "share", &R::bottleneck_share, "share of that resource in the critical path"),
               "resource that limits the step")
-      .object(
-          "traffic_bytes",
-          JsonFields<R>()
-              .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
-              .value("busiest_share", "share", &R::busiest_link,
-                     "share of the time in which the busiest link of a kind works; for CPU copies (TCP): in which a "
-                     "CPU copies")
-              .value("by_content", "bytes", &R::bytes_by_content,
-                     "bytes of messages of a step by what they carry: activations (and their gradients), gradients, "
-                     "weights, samples, or another group of the breakdown; they sum to total")
-              .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max,
-                     "most bytes that a rank sends in a step")
-              .value("total", "bytes", &R::bytes_total, "bytes of all messages of a step"),
-          "network traffic of a step")
+      .object("traffic_bytes",
+              JsonFields<R>()
+                  .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
+                  .value("busiest_share", "share", &R::busiest_link,
+                         "share of the time in which the busiest link of a kind works; for CPU copies (TCP): in which "
+                         "a CPU copies")
+                  .value("by_content", "bytes", &R::bytes_by_content,
+                         "bytes of messages of a step by what they carry: activations (and their gradients), "
+                         "gradients, weights, samples, or another group of the breakdown; they sum to total")
+                  .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max,
+                         "most bytes that a rank sends in a step")
+                  .value("total", "bytes", &R::bytes_total, "bytes of all messages of a step"),
+              "network traffic of a step")
       .object("fold",
               JsonFields<R>()
                   .value("ranks", "", &R::ranks, "number of ranks of the plan")
@@ -363,10 +360,9 @@ const JsonFields<Result>& result_fields() {
           .when(&R::step_time_source, "with plan.step_time")
           .inlined(&R::failures, failure_fields())
           .when(&R::failures, "with faults")
-          .object(
-              "post_training", &R::post_training, post_training_fields(),
-              "a step of the post-training loop. Energy, money, the length of the training, gpus and failures are of "
-              "the loop, too; all other fields are of one optimizer step of its training half")
+          .object("post_training", &R::post_training, post_training_fields(),
+                  "a step of the post-training loop. Energy, money, the length of the training, gpus and failures are "
+                  "of the loop, too; all other fields are of one optimizer step of its training half")
           .when(&R::post_training, "with post_training")
           .object("generation", &R::generation, generation_fields(),
                   "engines that answer prompts; all other fields are of one forward pass")

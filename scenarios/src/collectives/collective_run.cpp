@@ -116,8 +116,7 @@ class GroupPrograms : public ProgramSource {
     const GroupPlace place{me.index, ranks_, &settings};
     outline.text = 1 + (settings.fidelity == Fidelity::modelled ? 0 : role_of(*collective_, place));
     if (settings.fidelity != Fidelity::messages)
-      outline.meetings.push_back(
-          {static_cast<Tag>(group.actors.front()) << (32 - kMeetingBits), settings.flow.get(), 0});
+      outline.joins.push_back({static_cast<Tag>(group.actors.front()) << (32 - kJoinBits), settings.flow.get(), 0});
     if (settings.fidelity != Fidelity::modelled)
       for (const int peer : peers_of(*collective_, place)) outline.slots.push_back(group.actors[peer]);
     return outline;

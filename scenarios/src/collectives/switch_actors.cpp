@@ -47,7 +47,7 @@ Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<
 /// Returns the switch whose largest distance to the leaves is smallest; among equals, the first. −1: none reaches all
 /// leaves.
 DeviceId middle_of(const ClusterMachine& machine, std::vector<DeviceId> leaves) {
-  std::sort(leaves.begin(), leaves.end());
+  std::ranges::sort(leaves);
   leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
   std::map<DeviceId, std::pair<std::size_t, int>> seen;  // number of leaves that reach it, largest distance
   for (const DeviceId leaf : leaves) {

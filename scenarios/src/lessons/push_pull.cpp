@@ -299,9 +299,9 @@ class PullTimes : public Observer {
       why = fmt::format("it needs {} of each worker, and worker {} pushes {}",
                         counted_noun(pull.rounds, "push", "pushes"), worker,
                         counted_noun(script.pushes(worker, command.key), "time"));
-  fail(command.place, fmt::format("worker {} waits for {} for ever: {}; expected --consistency asynchronous, or more "
-                                  "pushes",
-                                  command.worker, script.keys[command.key], why));
+  fail(command.place,
+       fmt::format("worker {} waits for {} for ever: {}; expected --consistency asynchronous, or more pushes",
+                   command.worker, script.keys[command.key], why));
 }
 
 }  // namespace

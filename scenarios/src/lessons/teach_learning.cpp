@@ -114,10 +114,8 @@ LessonView teach_learning(const Scenario& s, int events) {
                              r.mean_staleness, r.worst_staleness)};
   if (r.diverged_at >= 0) view.sums.push_back(fmt::format("the training diverged at step {:.0f}", r.diverged_at));
   if (r.mean_lambda != 1)
-    view.sums.push_back(
-        fmt::format("lambda, the factor on a gradient or the share of a worker's weights, was {:.3g} on "
-                    "average",
-                    r.mean_lambda));
+    view.sums.push_back(fmt::format(
+        "lambda, the factor on a gradient or the share of a worker's weights, was {:.3g} on average", r.mean_lambda));
   view.json = json_text(nlohmann::ordered_json{{"scenario", s.name},
                                                {"events", rows},
                                                {"mean_staleness", r.mean_staleness},

@@ -66,8 +66,7 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
       fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
   if (lesson.copies > 1)
     sums.push_back(
-        fmt::format("parameters: two copies; stages k and {} - k hold the same layers, and sum gradients "
-                    "afterwards",
+        fmt::format("parameters: two copies; stages k and {} - k hold the same layers, and sum gradients afterwards",
                     lesson.shape.stages - 1 + 2 * lesson.labels_from));
   return sums;
 }
@@ -218,9 +217,9 @@ LessonView compare_pipelines(const PipelineShape& shape, const PipelineTimes& ti
       fmt::format("all schedules: {}, {}", counted_noun(shape.stages, "stage"),
                   counted_noun(shape.micro_batches, "micro-batch", "micro-batches")),
       "Schedules one below the other on one scale of time: a row per stage, a cell per task of a micro-batch",
-      {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the "
-                   "weights); a message: {:.6g}",
-                   times.forward, times.backward_input + times.backward_weights, times.backward_weights, transfer)}};
+      {fmt::format(
+          "a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a message: {:.6g}",
+          times.forward, times.backward_input + times.backward_weights, times.backward_weights, transfer)}};
   LessonFrame tasks{.axis = LessonFrame::Axis::time};
   std::set<Pass> passes;
   nlohmann::ordered_json all = nlohmann::ordered_json::array(), others = nlohmann::ordered_json::array();

@@ -190,12 +190,13 @@ std::string place_of_part(const ProductLesson& lesson, const ProductThread& thre
 std::vector<std::string> product_sums(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;
   std::vector<std::string> all;
-  all.push_back(s.by_rows
-                    ? fmt::format("every thread with work has all of w: {:.4g} copies; a w larger than a "
-                                  "thread's memory does not fit",
-                                  lesson.weight_copies())
-                    : fmt::format("the threads together have {:.4g} copies of w; every thread with work has all of x",
-                                  lesson.weight_copies()));
+  all.push_back(
+      s.by_rows
+          ? fmt::format(
+                "every thread with work has all of w: {:.4g} copies; a w larger than a thread's memory does not fit",
+                lesson.weight_copies())
+          : fmt::format("the threads together have {:.4g} copies of w; every thread with work has all of x",
+                        lesson.weight_copies()));
   all.push_back(lesson.extra_buffer > 0
                     ? fmt::format("columns are not contiguous: the caller packs and unpacks them in {:.6g} B more",
                                   lesson.extra_buffer)

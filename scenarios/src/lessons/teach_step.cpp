@@ -25,22 +25,23 @@ void require_values(const Scenario& s, const StepQuestion& question) {
   const Place& place = s.plan.place;
   if (s.model.entry.cnn())
     fail(s.model.place,
-         "model: teach step computes networks of linear layers and decoders; expected {mlp: {widths: "
-         "[…]}}, or a transformer such as {base: gpt2, n_layer: 2, n_embd: 16, n_head: 4}");
+         "model: teach step computes networks of linear layers and decoders; expected {mlp: {widths: […]}}, or a "
+         "transformer such as {base: gpt2, n_layer: 2, n_embd: 16, n_head: 4}");
   if (s.plan.mechanism_name != kAllReduce || s.plan.compression)
     fail(place,
-         "teach step: only replicas that all-reduce whole gradients compute the step of one device; "
-         "`trainyard learn` shows the others");
+         "teach step: only replicas that all-reduce whole gradients compute the step of one device; `trainyard learn` "
+         "shows the others");
   if (s.plan.inference || s.prescribed_step.exists() || s.input.is_used() || s.post_training)
     fail(place,
-         "teach step: a training step alone expected, without input, post_training, plan.step_time and "
-         "plan.inference");
+         "teach step: a training step alone expected, without input, post_training, plan.step_time and plan.inference");
   if (s.model.options.adapters.has_rank() || s.fp8)
     fail(place, "teach step: weights that are all trained, in 16 or more bits expected; leave out plan.lora and fp8");
   if (s.model.entry.transformer() && s.model.entry.transformer()->lists)
-    fail(s.model.place, fmt::format("teach step: {} is written as operators, which have no numbers; expected a network "
-                                    "such as gpt2, or an MLP",
-                                    s.network.name));
+    fail(
+        s.model.place,
+        fmt::format(
+            "teach step: {} is written as operators, which have no numbers; expected a network such as gpt2, or an MLP",
+            s.network.name));
   if (s.plan.all_reduce.settings.fidelity != Fidelity::messages)
     fail(s.plan.all_reduce.place, "plan.data_parallel.all_reduce: only messages carry values; leave out fidelity");
   if (s.ranks() > kMostStepRanks)
@@ -49,10 +50,10 @@ void require_values(const Scenario& s, const StepQuestion& question) {
                tokens = static_cast<double>(s.global_batch_size * s.model.seq_length) * question.steps;
   if (parameters * (s.ranks() + 1) > kMostStepElements || parameters * tokens > kMostStepProducts)
     fail(s.model.place,
-         fmt::format("model: {:.4g} parameters on {} ranks and {:.4g} tokens are too many to compute; expected at most "
-                     "{:.0e} parameters on all ranks together, for example --set 'model={{mlp: {{widths: [16, 16, 16, "
-                     "16]}}}}'",
-                     parameters, s.ranks(), tokens, kMostStepElements));
+         fmt::format(
+             "model: {:.4g} parameters on {} ranks and {:.4g} tokens are too many to compute; expected at most {:.0e} "
+             "parameters on all ranks together, for example --set 'model={{mlp: {{widths: [16, 16, 16, 16]}}}}'",
+             parameters, s.ranks(), tokens, kMostStepElements));
 }
 
 TrainingTask task_of(const Scenario& s, const StepQuestion& question) {

@@ -146,8 +146,8 @@ std::vector<std::string> threads_sums(const ThreadLesson& lesson) {
     const double sum = std::accumulate(lesson.times.begin(), lesson.times.end(), 0.0),
                  longest = std::ranges::max(lesson.times);
     all.push_back(
-        fmt::format("an item takes {:.6g}, {:.6g} of it in the longest function: at most {:.4g} times as fast, "
-                    "however many threads",
+        fmt::format("an item takes {:.6g}, {:.6g} of it in the longest function: at most {:.4g} times as fast, however "
+                    "many threads",
                     sum, longest, sum / longest));
   }
   all.push_back(fmt::format("{} has become {}: {}", numbers_in_words(lesson.inputs), numbers_in_words(lesson.results),

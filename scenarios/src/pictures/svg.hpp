@@ -1,5 +1,4 @@
 #pragma once
-#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

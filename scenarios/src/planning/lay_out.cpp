@@ -98,7 +98,7 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   plan.overhead_kernel = stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
   plan.collective_launch = stack.collective_launch;
   if (s.fp8 && stack.fp8_scaling == Fp8Scaling::delayed && !s.plan.inference)
-    plan.agree_on_maxima = stack.fp8_maxima_of_stage ? AgreeOnMaxima::ranks_of_stage : AgreeOnMaxima::tensor_ranks;
+    plan.amax_reduction = stack.fp8_maxima_of_stage ? AmaxReduction::ranks_of_stage : AmaxReduction::tensor_ranks;
   if (stack.host.micro_batch.value > 0) plan.micro_batch_kernel = kMicroBatchHost;
   if (stack.host.waits_for_routing && !stack.host.cuda_graphs) plan.kernel_after_routing = kHostWaits;
   if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
@@ -161,7 +161,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : stage.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-    std::sort(layers.begin(), layers.end());  // in the order of the network: pointers into one array
+    std::ranges::sort(layers);  // in the order of the network: pointers into one array
     HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> shares;
@@ -236,9 +236,9 @@ const Collective* half_of_all_reduce(Operation half, const CollectiveChoice& cho
   const std::string& name = choice.algorithm->name;
   const std::vector<std::string> names = collectives(half).names();
   if (std::ranges::find(names, name) == names.end())
-    fail(choice.place, fmt::format("plan.data_parallel.all_reduce: {} has no {}, which zero_stage {} exchanges; "
-                                   "expected {}",
-                                   name, name_of(half), static_cast<int>(zero), fmt::join(names, ", ")));
+    fail(choice.place,
+         fmt::format("plan.data_parallel.all_reduce: {} has no {}, which zero_stage {} exchanges; expected {}", name,
+                     name_of(half), static_cast<int>(zero), fmt::join(names, ", ")));
   return &collectives(half).find(name, choice.place);
 }
 
@@ -286,7 +286,7 @@ void choose_lanes(Plan& plan, const Scenario& s) {
 
 /// Adds the shares of expert ranks with smaller loads than the fullest one's.
 void add_loads(TrainingPlan& plan, const Scenario& s) {
-  const std::vector<double> rows = unlike_expert_ranks(plan.sharding);
+  const std::vector<double> rows = unequal_expert_loads(plan.sharding);
   if (rows.empty()) return;
   // Each different load once, the fullest first.
   std::vector<double> loads{*std::ranges::max_element(rows)};

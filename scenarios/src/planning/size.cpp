@@ -80,8 +80,8 @@ int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
     unit = unit_of(s, plan);
     if (unit % common_period(s.slow) != 0)
       throw UserError(
-          fmt::format("plan.steps: stragglers repeat every {} steps, which are too many to simulate unasked; "
-                      "state plan.steps, a multiple of it if the mean is to be that of the period",
+          fmt::format("plan.steps: stragglers repeat every {} steps, which are too many to simulate unasked; state "
+                      "plan.steps, a multiple of it if the mean is to be that of the period",
                       common_period(s.slow)));
     const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
     if (differ) steps = std::max(steps, affordable_steps(s, plan, operations));

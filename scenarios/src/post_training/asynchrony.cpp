@@ -12,7 +12,7 @@ constexpr int kMeasuredSteps = 8;  ///< steps over which the mean is taken
 
 /// Returns the length of the union of intervals.
 Seconds covered_time(std::vector<std::pair<Seconds, Seconds>> intervals) {
-  std::sort(intervals.begin(), intervals.end());
+  std::ranges::sort(intervals);
   Seconds sum, end;
   for (const auto& [from, to] : intervals) {
     if (to > end) sum += to - std::max(from, end);

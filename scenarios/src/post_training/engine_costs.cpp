@@ -127,8 +127,7 @@ std::string nearest_engine(const PostTrainingChoice& choice, const NetworkEntry&
   }
   if (words.empty())
     return fmt::format(
-        "no {} on {} GPUs and no memory_share has the room; expected shorter answers, a smaller model or "
-        "more nodes",
+        "no {} on {} GPUs and no memory_share has the room; expected shorter answers, a smaller model or more nodes",
         degree, gpus);
   return fmt::format("nearest: {}", fmt::join(words, " or "));
 }
@@ -140,8 +139,8 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   const Bytes room = costs.prices->room(), longest = longest_answer(choice, costs);
   if (room >= longest) return costs;
   fail(choice.layout.data > 1 ? choice.expert_place : choice.tensor_place,
-       fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
-                   "for the cache, but the longest answer needs {}; {}",
+       fmt::format("{}: weights of {} and other memory of {} leave {} of an engine's {} a GPU for the cache, but the "
+                   "longest answer needs {}; {}",
                    choice.engine_key, show(costs.weights), show(choice.engine.reserved_memory),
                    show(Bytes{std::max(0.0, room.value)}), show(costs.weights + choice.engine.reserved_memory + room),
                    show(longest), nearest_engine(choice, model)));

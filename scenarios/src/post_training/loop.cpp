@@ -199,7 +199,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
     ends = ends_of_useful_prompts(std::move(ends), choice.sampling);
   } else if (loses_answers) {
     std::vector<double> sorted = ends;
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
     all = run_engines(costs, limits, answers, engines, Seconds{end});
   }

@@ -11,14 +11,13 @@ namespace {
 std::vector<std::vector<std::size_t>> dealt_samples(const std::vector<double>& tokens, std::size_t ranks) {
   std::vector<std::size_t> longest_first(tokens.size());
   std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
-  std::stable_sort(longest_first.begin(), longest_first.end(),
-                   [&](std::size_t a, std::size_t b) { return tokens[a] > tokens[b]; });
+  std::ranges::stable_sort(longest_first, [&](std::size_t a, std::size_t b) { return tokens[a] > tokens[b]; });
   std::vector<std::vector<std::size_t>> shares(ranks);
   for (std::size_t i = 0; i < longest_first.size(); ++i) {
     const std::size_t turn = i / ranks, position = i % ranks;
     shares[turn % 2 == 0 ? position : ranks - 1 - position].push_back(longest_first[i]);
   }
-  for (std::vector<std::size_t>& share : shares) std::sort(share.begin(), share.end());
+  for (std::vector<std::size_t>& share : shares) std::ranges::sort(share);
   return shares;
 }
 

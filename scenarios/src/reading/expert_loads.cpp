@@ -89,11 +89,11 @@ ExpertLoads read_expert_loads(Fields& expert_parallel) {
   }
   constexpr double most_exponent = 10, most_sigma = 5;
   Fields fields(map, "plan.expert_parallel.load");
-  loads.kind = fields.one_of<ExpertLoads::Kind>(
-      {"kind",
-       "Distribution of tokens over experts: even, zipf (the i-th most popular expert gets "
-       "i^-exponent) or lognormal. Each rank has the load of its experts."},
-      {"even", "zipf", "lognormal"}, ExpertLoads::Kind::even);
+  loads.kind =
+      fields.one_of<ExpertLoads::Kind>({"kind",
+                                        "Distribution of tokens over experts: even, zipf (the i-th most popular expert "
+                                        "gets i^-exponent) or lognormal. Each rank has the load of its experts."},
+                                       {"even", "zipf", "lognormal"}, ExpertLoads::Kind::even);
   loads.exponent = fields.number({"exponent", "Exponent of zipf, 0 to 10, for example 1.2."}, 0, most_exponent, 1);
   loads.sigma = fields.number({"sigma", "Standard deviation of the logarithm with lognormal, 0 to 5, for example 0.8."},
                               0, most_sigma, 0.5);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/reading/asked_fields.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
@@ -129,95 +131,39 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
                                   fmt::join(fitting, ", ")));
 }
 
+FrameworkMode read_mode(const std::string& name, const Node& entry) {
+  Fields f(entry, "strategy " + name);
+  FrameworkMode m;
+  m.name = name;
+  m.description = f.text("description");
+  m.mechanism = f.text("mechanism", kAllReduce);
+  m.consistency = f.text("consistency", "");
+  m.zero_stage = f.integer<int>("zero_stage", 0, 0);
+  m.least_zero_stage = f.integer<int>("least_zero_stage", 0, 0);
+  m.most_zero_stage = f.integer<int>("most_zero_stage", 0, 0);
+  m.zero_group = f.text("zero_group", "");
+  m.splits_model = f.boolean("splits_model", false);
+  m.schedules = f.texts("schedules");
+  m.one_node = f.boolean("one_node", false);
+  m.for_nodes = f.text("for_nodes", "");
+  m.chooses_communication = f.boolean("chooses_communication", false);
+  m.on_tpus = f.boolean("on_tpus", false);
+  m.stack = f.text("stack", "");
+  m.stacks = f.texts("stacks");
+  f.finish();
+  return m;
+}
+
 }  // namespace
 
 const std::vector<FrameworkMode>& framework_modes() {
-  // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
-  // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and zb-2p
-  // do not.
-  static const std::vector<std::string> schedules_of_pytorch{"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"};
-  static const std::vector<FrameworkMode> modes{
-      {.name = "pytorch-dp",
-       .description = "DataParallel: one process, parameters and gradients through the first GPU",
-       .mechanism = "master",
-       .one_node = true,
-       .for_nodes = "pytorch-ddp",
-       .stack = "pytorch-ddp"},
-      {.name = "pytorch-ddp",
-       .description = "DistributedDataParallel: one process per GPU, buckets all-reduced during the backward pass",
-       .stack = "pytorch-ddp"},
-      // ZeRO stage 2 is reshard_after_forward=False.
-      {.name = "pytorch-fsdp",
-       .description = "fully_shard (FSDP2): parameters, gradients and optimizer shared out (ZeRO 3)",
-       .zero_stage = 3,
-       .least_zero_stage = 2,
-       .most_zero_stage = 3,
-       .splits_model = true,  // with DTensor, as torchtitan does
-       .schedules = schedules_of_pytorch,
-       .stack = "pytorch-fsdp"},
-      {.name = "tf-mirrored",
-       .description = "MirroredStrategy: one replica per GPU of one node, gradients all-reduced",
-       .one_node = true,
-       .for_nodes = "tf-multi-worker-mirrored"},
-      {.name = "tf-multi-worker-mirrored",
-       .description =
-           "MultiWorkerMirroredStrategy: the same over several nodes, by NCCL or by TensorFlow's ring over gRPC",
-       .chooses_communication = true},
-      {.name = "tf-central-storage",
-       .description = "CentralStorageStrategy: variables on the CPU, which adds gradients and updates",
-       .mechanism = "central-storage",
-       .one_node = true,
-       .for_nodes = "tf-parameter-server"},
-      // "By default, workers read and update these variables independently without synchronizing with each other"
-      // (tensorflow.org, api_docs/python/tf/distribute/experimental/ParameterServerStrategy).
-      {.name = "tf-parameter-server",
-       .description =
-           "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous by default",
-       .mechanism = "parameter-server",
-       .consistency = "asynchronous"},
-      {.name = "tf-tpu",
-       .description = "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod",
-       .on_tpus = true},
-      {.name = "horovod",
-       .description = "Horovod: ring all-reduce of fused tensors during the backward pass",
-       .stack = "horovod-tcp",
-       .stacks = {"pytorch-ddp"}},  // with NCCL: it too has hooks on gradients, and buckets
-      {.name = "deepspeed",
-       .description = "DeepSpeed: ZeRO by zero_stage 0 to 3 (default 0), with Megatron",
-       .most_zero_stage = 3,
-       .splits_model = true,
-       .schedules = {"1f1b"},  // deepspeed/runtime/pipe/schedule.py: TrainSchedule
-       .stack = "deepspeed",
-       .stacks = {"megatron-2022", "megatron-core"}},
-      // Schedules: megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_without_interleaving and
-      // with_interleaving. ZeRO stage 1 is --use-distributed-optimizer.
-      {.name = "megatron",
-       .description = "Megatron-LM: tensor, pipeline, context and expert parallel, ZeRO 0 or 1",
-       .most_zero_stage = 1,
-       .splits_model = true,
-       .schedules = {"1f1b", "interleaved-1f1b"},
-       .stack = "megatron-core",
-       .stacks = {"megatron-2022", "nemo"}},
-      {.name = "pytorch-lightning",
-       .description = "PyTorch Lightning's Trainer with strategy=\"ddp\": DistributedDataParallel",
-       .stack = "pytorch-ddp"},
-      {.name = "fairscale",
-       .description = "FairScale: FullyShardedDataParallel (ZeRO 3), or ShardedDataParallel and OSS (ZeRO 2 and 1)",
-       .zero_stage = 3,
-       .least_zero_stage = 1,
-       .most_zero_stage = 3,
-       .stack = "pytorch-fsdp"},
-      // PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fully_shard.py: parameters are sharded over the second
-      // dimension of a mesh of two, which are the ranks of a node, and replicated over the first.
-      {.name = "pytorch-hsdp",
-       .description = "fully_shard on a mesh of two (HSDP): shared out in each node, with a copy for every node",
-       .zero_stage = 3,
-       .least_zero_stage = 2,
-       .most_zero_stage = 3,
-       .zero_group = "node",
-       .splits_model = true,
-       .schedules = schedules_of_pytorch,
-       .stack = "pytorch-fsdp"}};
+  static const std::vector<FrameworkMode> modes = [] {
+    const AskedFields apart;  // keys of this file are no keys of a scenario, which another collector may ask for
+    std::vector<FrameworkMode> all;
+    const Node document = read_document(shipped_file("models/catalog/strategies.yaml"));
+    for (const auto& [name, entry] : document.fields) all.push_back(read_mode(name, entry));
+    return all;
+  }();
   return modes;
 }
 

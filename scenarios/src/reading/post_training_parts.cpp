@@ -68,12 +68,10 @@ AnswerLengths read_answer_lengths(Fields& section, const std::string& path) {
 LoopAlgorithm read_algorithm(Fields& section) {
   LoopAlgorithm choice;
   const bool has_critic = section.has("critic");
-  const Node* stated = section.child(
-      {"algorithm",
-       "Algorithm of the loop: grpo, dapo (without a reference), rloo, ppo (with a critic), or one without rollouts: "
-       "dpo (pairs of a chosen and a rejected answer) or distillation (from a teacher). Default: grpo, "
-       "or "
-       "ppo with a critic."});
+  const Node* stated = section.child({"algorithm",
+                                      "Algorithm of the loop: grpo, dapo (without a reference), rloo, ppo (with a "
+                                      "critic), or one without rollouts: dpo (pairs of a chosen and a rejected answer) "
+                                      "or distillation (from a teacher). Default: grpo, or ppo with a critic."});
   if (stated && stated->kind == Node::Kind::scalar && stated->scalar == "sft")
     section.refuse("algorithm", "sft is ordinary training on answers that exist; leave post_training out");
   choice.name =
@@ -89,12 +87,11 @@ LoopAlgorithm read_algorithm(Fields& section) {
   section.require_condition("critic", choice.name == "ppo", "with algorithm: ppo");
   if (choice.name == "ppo" && !has_critic)
     section.refuse("algorithm", "ppo has a critic; expected post_training.critic, such as {}, or algorithm: grpo");
-  const std::string reference =
-      section.choice({"reference",
-                      "When the reference of dpo computes its log-probabilities: each-step (all samples of a step), "
-                      "precomputed (before the training) or none (a loss without a reference). Only with algorithm: "
-                      "dpo."},
-                     {"each-step", "precomputed", "none"}, "each-step");
+  const std::string reference = section.choice(
+      {"reference",
+       "When the reference of dpo computes its log-probabilities: each-step (all samples of a step), precomputed "
+       "(before the training) or none (a loss without a reference). Only with algorithm: dpo."},
+      {"each-step", "precomputed", "none"}, "each-step");
   section.require_condition("reference", is_dpo, "with algorithm: dpo");
   std::optional<LoopModel> teacher =
       read_loop_model(section, {"teacher",
@@ -128,11 +125,11 @@ std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchrono
                        "Whether new weights interrupt answers, whose keys and values are computed again; else engines "
                        "end them first. Only with schedule: asynchronous."},
                       true);
-  choice.parts = section.integer_within<std::int64_t>(
-      {"training_parts",
-       "Equal parts of a step's prompts, for example 4; training takes each part as soon as its answers have ended. "
-       "Only with schedule: asynchronous."},
-      1, prompts, 1);
+  choice.parts =
+      section.integer_within<std::int64_t>({"training_parts",
+                                            "Equal parts of a step's prompts, for example 4; training takes each part "
+                                            "as soon as its answers have ended. Only with schedule: asynchronous."},
+                                           1, prompts, 1);
   if (prompts % choice.parts != 0)
     section.refuse("training_parts", fmt::format("{} parts do not divide {} prompts; nearest: {}", choice.parts,
                                                  prompts, nearest_divisors(prompts, choice.parts)));
@@ -186,15 +183,14 @@ ToolChoice read_tools(Fields& section) {
 
 SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_t seed) {
   SamplingChoice choice;
-  choice.masks_cut_answers = section.boolean(
-      {"overlong_filtering",
-       "Whether answers that are cut at answer_tokens.most are trained without a loss, as in DAPO; the answer of the "
-       "simulator counts them."},
-      false);
-  const Node* node = section.child_unless_null(
-      {"dynamic_sampling",
-       "Rounds of prompts until a step has its prompts, whose answers differ in reward (DAPO): {useful: 0.4}. The "
-       "others are thrown away. Default: none."});
+  choice.masks_cut_answers = section.boolean({"overlong_filtering",
+                                              "Whether answers that are cut at answer_tokens.most are trained without "
+                                              "a loss, as in DAPO; the answer of the simulator counts them."},
+                                             false);
+  const Node* node =
+      section.child_unless_null({"dynamic_sampling",
+                                 "Rounds of prompts until a step has its prompts, whose answers differ in reward "
+                                 "(DAPO): {useful: 0.4}. The others are thrown away. Default: none."});
   if (!node) return choice;
   Fields fields(*node, "post_training.dynamic_sampling");
   choice.useful_share = fields.number(
@@ -221,9 +217,9 @@ SamplingChoice read_sampling(Fields& section, std::int64_t prompts, std::uint64_
                                         "reward; expected a larger share, or more prompts a round",
                                         choice.rounds, choice.round_prompts, useful, prompts));
   if (choice.rounds > choice.most_rounds)
-    fields.refuse("most_rounds", fmt::format("a step takes {} rounds until {} prompts have answers that differ in "
-                                             "reward; nearest: {}",
-                                             choice.rounds, prompts, choice.rounds));
+    fields.refuse("most_rounds",
+                  fmt::format("a step takes {} rounds until {} prompts have answers that differ in reward; nearest: {}",
+                              choice.rounds, prompts, choice.rounds));
   return choice;
 }
 
@@ -232,17 +228,16 @@ void read_engine_degrees(EngineLayout& layout, Fields& fields) {
       {"tensor_parallel", "Number of GPUs that split the layers of an engine, for example 4."}, 1, 1 << 16, 1);
   const bool has_data = fields.has(
       {"data_parallel",
-       "Number of copies of all layers but the experts in an engine, for example 2, each with its own sequences; "
-       "the experts are spread over all GPUs of the engine. Default: expert_parallel / tensor_parallel, at least 1."});
+       "Number of copies of all layers but the experts in an engine, for example 2, each with its own sequences; the "
+       "experts are spread over all GPUs of the engine. Default: expert_parallel / tensor_parallel, at least 1."});
   constexpr int most_gpus = 1 << 16;
   if (has_data) layout.data = fields.integer_within<int>("data_parallel", 1, most_gpus / layout.tensor);
-  layout.expert = fields.integer_within<int>({"expert_parallel",
-                                              "Number of parts of the experts of an engine, for example 8. More than "
-                                              "tensor_parallel: one for each GPU (vLLM's "
-                                              "--enable-expert-parallel); else the GPUs of a part split its experts "
-                                              "(SGLang's --ep-size). 1: experts are split "
-                                              "as other layers. Default: 1, or all GPUs with data_parallel."},
-                                             1, 1 << 16, layout.data > 1 ? layout.gpus() : 1);
+  layout.expert = fields.integer_within<int>(
+      {"expert_parallel",
+       "Number of parts of the experts of an engine, for example 8. More than tensor_parallel: one for each GPU "
+       "(vLLM's --enable-expert-parallel); else the GPUs of a part split its experts (SGLang's --ep-size). 1: experts "
+       "are split as other layers. Default: 1, or all GPUs with data_parallel."},
+      1, 1 << 16, layout.data > 1 ? layout.gpus() : 1);
   if (!has_data && layout.expert > layout.tensor) {
     if (layout.expert % layout.tensor != 0)
       fields.refuse("expert_parallel",
@@ -251,9 +246,10 @@ void read_engine_degrees(EngineLayout& layout, Fields& fields) {
     layout.data = layout.expert / layout.tensor;
   }
   if (layout.data > 1 && layout.expert != layout.gpus())
-    fields.refuse("expert_parallel", fmt::format("{} parts, but an engine of {} copies of {} GPUs spreads its experts "
-                                                 "over all of them; nearest: {}",
-                                                 layout.expert, layout.data, layout.tensor, layout.gpus()));
+    fields.refuse(
+        "expert_parallel",
+        fmt::format("{} parts, but an engine of {} copies of {} GPUs spreads its experts over all of them; nearest: {}",
+                    layout.expert, layout.data, layout.tensor, layout.gpus()));
   if (layout.data == 1 && layout.tensor % layout.expert != 0)
     fields.refuse("expert_parallel",
                   fmt::format("{} parts do not divide the {} GPUs of tensor_parallel; nearest: {}", layout.expert,
@@ -261,22 +257,20 @@ void read_engine_degrees(EngineLayout& layout, Fields& fields) {
 }
 
 void read_scheduler(Engine& engine, Fields& fields) {
-  engine.cuda_graphs = fields.boolean(
-      {"cuda_graphs",
-       "Whether the host launches the kernels of a decode step together, from a CUDA graph; else it launches them one "
-       "by one, as vLLM does with enforce_eager, and the GPU waits where that takes longer. Default: the engine's "
-       "own."},
-      engine.cuda_graphs);
+  fields.read({"cuda_graphs",
+               "Whether the host launches the kernels of a decode step together, from a CUDA "
+               "graph; else it launches them one by one, as vLLM does with enforce_eager, and "
+               "the GPU waits where that takes longer. Default: the engine's own."},
+              engine.cuda_graphs);
   engine.chunked_prefill = fields.integer_within<int>(
       {"chunked_prefill",
        "Tokens of a step of an engine, for example 2048, which one token of each running answer and chunks of prompts "
        "share; 0: prompts have passes of their own, for which decoding waits. Default: the engine's own."},
       0, 1 << 20, engine.chunked_prefill);
-  engine.prefix_sharing =
-      fields.boolean({"prefix_sharing",
-                      "Whether the answers to a prompt share its keys and values, which are then computed once. "
-                      "Default: the engine's own."},
-                     engine.prefix_sharing);
+  fields.read({"prefix_sharing",
+               "Whether the answers to a prompt share its keys and values, which are then "
+               "computed once. Default: the engine's own."},
+              engine.prefix_sharing);
 }
 
 SpeculationChoice read_speculation(Fields& section, const Catalog& catalog, const std::string& path) {

@@ -107,39 +107,36 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   } else {
     Fields fields(*node, what);
     // A name becomes `base` if --set adds a key beside it: all_reduce: ring, --set ….all_reduce.channels=8.
-    name = fields.text(
-        {"base",
-         "Same as `algorithm`: --set writes it here if all_reduce was a name, for example ring. Default: NCCL's choice "
-         "if fidelity is modelled, else ring."},
-        name);
-    name = fields.text({"algorithm",
-                        "Algorithm of the collective, for example ring (trainyard list collectives); auto: the fastest "
-                        "in a simulation of each. Default: NCCL's choice if fidelity is modelled, else ring."},
-                       name);
+    fields.read({"base",
+                 "Same as `algorithm`: --set writes it here if all_reduce was a name, for example ring. "
+                 "Default: NCCL's choice if fidelity is modelled, else ring."},
+                name);
+    fields.read({"algorithm",
+                 "Algorithm of the collective, for example ring (trainyard list collectives); auto: the fastest "
+                 "in a simulation of each. Default: NCCL's choice if fidelity is modelled, else ring."},
+                name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
-    choice.settings.channels = fields.integer<int>(
-        {"channels",
-         "Number of rings or trees that share the data and run at the same time, for example 2. Default: NCCL's "
-         "choice if fidelity is modelled, else 1."},
-        1, 1);
+    choice.settings.channels =
+        fields.integer<int>({"channels",
+                             "Number of rings or trees that share the data and run at the same time, for example 2. "
+                             "Default: NCCL's choice if fidelity is modelled, else 1."},
+                            1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fields.refuse("channels", fmt::format("{}; at most {}", choice.settings.channels, (kMaxStreams - 3) / 2));
-    choice.settings.chunk = fields.bytes(
-        {"chunk",
-         "Size of the pieces that chains and trees pass on, for example 1 MiB. Default: NCCL's choice if fidelity "
-         "is modelled, else 512 KiB."},
-        choice.settings.chunk);
-    if (fields.has(
-            {"torus",
-             "Lengths of the torus of ranks for the torus algorithms, for example [4, 8]; ranks follow each other "
-             "along the last one. Default: as square as the number of ranks allows (torus-2d), or the box of "
-             "chips on which the ranks are (torus)."}))
+    fields.read({"chunk",
+                 "Size of the pieces that chains and trees pass on, for example 1 MiB. "
+                 "Default: NCCL's choice if fidelity is modelled, else 512 KiB."},
+                choice.settings.chunk);
+    if (fields.has({"torus",
+                    "Lengths of the torus of ranks for the torus algorithms, for example [4, 8]; ranks follow each "
+                    "other along the last one. Default: as square as the number of ranks allows (torus-2d), or the box "
+                    "of chips on which the ranks are (torus)."}))
       choice.settings.torus = read_torus(fields, what, ranks);
-    choice.settings.fidelity = parse_fidelity(fields.choice(
-        {"fidelity",
-         "How this collective is simulated: messages, flows or modelled, as for plan.collectives. Default: messages "
-         "if another key of the collective is written, else as plan.collectives says."},
-        {"messages", "flows", "modelled"}, "messages"));
+    choice.settings.fidelity = parse_fidelity(
+        fields.choice({"fidelity",
+                       "How this collective is simulated: messages, flows or modelled, as for plan.collectives. "
+                       "Default: messages if another key of the collective is written, else as plan.collectives says."},
+                      {"messages", "flows", "modelled"}, "messages"));
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {
       if (fields.has("algorithm") || choice.settings.channels > 1)

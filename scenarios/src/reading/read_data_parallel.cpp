@@ -25,10 +25,10 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, i
   if (stage > 3) fields.refuse("zero_stage", fmt::format("{} is no stage; expected 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
-  const Node* group = fields.child_unless_null(
-      {"zero_group",
-       "Number of replicas that shard among themselves, for example 8, or node: those of a node. Each such group has a "
-       "full copy (hybrid sharding). Default: all replicas."});
+  const Node* group =
+      fields.child_unless_null({"zero_group",
+                                "Number of replicas that shard among themselves, for example 8, or node: those of a "
+                                "node. Each such group has a full copy (hybrid sharding). Default: all replicas."});
   if (group) choice.zero_group = group->scalar == "node" ? kReplicasOfNode : read_rank_count(fields, "zero_group");
   choice.prefetch = fields.integer_within<int>(
       {"prefetch", "Number of layers whose parameters are gathered ahead, for example 2, at zero_stage 3."}, 0, 1 << 10,
@@ -41,11 +41,11 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, i
       {"overlap_parameters",
        "Whether parameters are gathered while the next step begins, at zero_stage 1 and 2. Default: the stack's."},
       stack.parallel.overlap_parameters);
-  choice.overlap_copies = fields.boolean(
-      {"overlap_copies",
-       "Whether the groups of zero_group sum their gradients during the backward pass. false: it waits for each sum. "
-       "Default: true; on several slices of chips the stack's."},
-      slices == 1 || stack.parallel.overlap_slices);
+  choice.overlap_copies =
+      fields.boolean({"overlap_copies",
+                      "Whether the groups of zero_group sum their gradients during the backward pass. false: it waits "
+                      "for each sum. Default: true; on several slices of chips the stack's."},
+                     slices == 1 || stack.parallel.overlap_slices);
   choice.sync_last =
       fields.choice(
           {"gradient_sync",
@@ -111,12 +111,10 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster,
     return;
   }
   if (!has_size && gpus % others != 0)
-    fail(
-        choice.place,
-        fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; {}; or "
-                    "set plan.data_parallel.size, and plan.idle_devices: allowed",
-                    mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
-                    nearest_degrees(mesh, gpus, tensor_room())));
+    fail(choice.place, fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the "
+                                   "cluster; {}; or set plan.data_parallel.size, and plan.idle_devices: allowed",
+                                   mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
+                                   nearest_degrees(mesh, gpus, tensor_room())));
   const std::int64_t data = fields.integer(
       {"size", "Number of replicas, for example 8. Default: all devices, divided by the ranks of the other axes."}, 1,
       choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
@@ -136,11 +134,10 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster,
   const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data,
                      folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
   if (folded > 0 && stage % folded != 0)
-    fail(choice.place,
-         fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context {} x data {} = "
-                     "{}: the experts of a stage are spread over its ranks; nearest: {}",
-                     mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
-                     nearest_ranks(stage, folded)));
+    fail(choice.place, fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context "
+                                   "{} x data {} = {}: the experts of a stage are spread over its ranks; nearest: {}",
+                                   mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
+                                   nearest_ranks(stage, folded)));
   if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
     fail(choice.place, fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread "
                                    "over ranks that hold other samples or tokens; nearest: {}",
@@ -172,10 +169,9 @@ void check_zero_group(PlanChoice& choice, Fields& data_parallel, const ClusterSp
   if (choice.zero_group == kReplicasOfNode) {
     const int of_node = cluster.node.gpus / (choice.mesh.tensor * choice.mesh.context);
     if (of_node < 2 && replicas > 1)
-      data_parallel.refuse("zero_group",
-                           fmt::format("node, but a node of {} GPUs has no two replicas of {} tensor and {} "
-                                       "context ranks; expected a number of replicas",
-                                       cluster.node.gpus, choice.mesh.tensor, choice.mesh.context));
+      data_parallel.refuse("zero_group", fmt::format("node, but a node of {} GPUs has no two replicas of {} tensor and "
+                                                     "{} context ranks; expected a number of replicas",
+                                                     cluster.node.gpus, choice.mesh.tensor, choice.mesh.context));
     choice.zero_group = std::min(of_node, replicas);
   }
   if (choice.zero_group > 0 && replicas % choice.zero_group != 0)

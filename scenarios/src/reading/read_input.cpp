@@ -190,9 +190,9 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
       supply.sample);
   choice.overlap =
       fields.one_of({"overlap",
-                     "Overlap of the input of the next batches: none (a step asks for its batch and waits), "
-                     "prefetch (batches are read, decoded and copied one after another while the device "
-                     "computes) or full (reading, decoding and copying also overlap with each other)."},
+                     "Overlap of the input of the next batches: none (a step asks for its batch and waits), prefetch "
+                     "(batches are read, decoded and copied one after another while the device computes) or full "
+                     "(reading, decoding and copying also overlap with each other)."},
                     {"none", "prefetch", "full"}, InputOverlap::full);
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fields.refuse("prefetch", "nothing is fetched ahead with overlap: none");

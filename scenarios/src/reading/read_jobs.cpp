@@ -210,10 +210,10 @@ void read_arrivals(FleetTraining& training, Fields& fields) {
   training.interval = fields.seconds(
       {"every", "Time between arrivals of such trainings, for example 7 d. Default: they arrive at the same time."},
       Seconds{0});
-  training.mean_interval = fields.seconds({"mean_interval",
-                                           "Mean time between arrivals that are random (a Poisson process), for "
-                                           "example 7 d. Default: they are not."},
-                                          Seconds{0});
+  training.mean_interval = fields.seconds(
+      {"mean_interval",
+       "Mean time between arrivals that are random (a Poisson process), for example 7 d. Default: they are not."},
+      Seconds{0});
   if (training.interval.value > 0 && training.mean_interval.value > 0)
     fields.refuse("mean_interval", "the time between arrivals is given by every; leave one of them out");
   const bool is_stream = training.interval.value > 0 || training.mean_interval.value > 0;
@@ -282,8 +282,8 @@ FleetTraining read_fleet_training(const Node& root, const Node& node, std::size_
   read_arrivals(training, fields);
   const std::string file =
       fields.text({"scenario",
-                   "File of a scenario whose model, software, plan and faults the training has, "
-                   "for example gpt2.yaml. Default: none, and the training has these keys itself."},
+                   "File of a scenario whose model, software, plan and faults the training has, for example gpt2.yaml. "
+                   "Default: none, and the training has these keys itself."},
                   "");
   read_on_nodes(training, root, node, file, fmt::format("training{}", number));
   training.name = training.scenarios.front().name;
@@ -293,8 +293,8 @@ FleetTraining read_fleet_training(const Node& root, const Node& node, std::size_
     require_queueable(s, node.place);
     if (s.global_batch_size != training.scenarios.front().global_batch_size)
       fail(node.place,
-           fmt::format("trainings: {} has {} samples a step on {} and {} on {}; expected "
-                       "plan.global_batch_size, as its nodes vary",
+           fmt::format("trainings: {} has {} samples a step on {} and {} on {}; expected plan.global_batch_size, as "
+                       "its nodes vary",
                        training.name, training.scenarios.front().global_batch_size,
                        counted_noun(training.nodes.front(), "node"), s.global_batch_size, training.nodes[i]));
   }
@@ -318,11 +318,11 @@ void read_rules(FleetFile& fleet, Fields& fields) {
   fleet.backfill = fields.boolean(
       {"backfill", "Whether trainings overtake the first of the queue if that does not delay it. Default: false."},
       false);
-  fleet.grace = fields.seconds(
-      {"grace_time",
-       "Time that a training keeps its nodes after another one wants them, for example 5 min: it writes a checkpoint "
-       "before preemption if that ends in time. Default: 0 s; it stops at once."},
-      Seconds{0});
+  fleet.grace =
+      fields.seconds({"grace_time",
+                      "Time that a training keeps its nodes after another one wants them, for example 5 min: it writes "
+                      "a checkpoint before preemption if that ends in time. Default: 0 s; it stops at once."},
+                     Seconds{0});
   fleet.seed = fields.integer<std::uint64_t>({"seed", "Seed of failures and random arrivals, for example 2."}, 0, 1);
   fleet.runs = fields.integer_within<int>(
       {"runs", "Number of runs with other random failures and arrivals, for example 50. Default: 20."}, 1, most_runs,
@@ -345,11 +345,10 @@ FleetFile read_fleet(Node document, const std::string& name, const Overrides& ov
   Fields rule_fields(rules ? *rules : no_rules, "fleet");
   read_rules(fleet, rule_fields);
   rule_fields.finish();
-  const std::vector<Node>* trainings =
-      root.list({"trainings",
-                 "Trainings that arrive on the cluster over time (`trainyard fleet`): a list of maps with nodes, "
-                 "priority, arrival, every, count, deadline and the keys of a scenario. Default: one training, that of "
-                 "the scenario."});
+  const std::vector<Node>* trainings = root.list(
+      {"trainings",
+       "Trainings that arrive on the cluster over time (`trainyard fleet`): a list of maps with nodes, priority, "
+       "arrival, every, count, deadline and the keys of a scenario. Default: one training, that of the scenario."});
   if (!trainings) fail(document.place, "the scenario: missing key \"trainings\", the list of trainings of the fleet");
   root.finish();
   fleet.place = root.place_of("trainings");

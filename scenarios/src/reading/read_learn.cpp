@@ -26,10 +26,11 @@ UpdateRule::Kind update_kind_of(const std::string& optimizer, const Place& place
   }
   // Muon has decoupled weight decay (Liu et al. 2025), and adamw8bit is AdamW with other numbers for its states.
   const bool decouples = optimizer == "muon" || optimizer == "adamw8bit";
-  fail(place,
-       fmt::format("plan.optimizer: learn does not compute the numbers of {}, only its time and memory; nearest: "
-                   "\"{}\" (of {})",
-                   optimizer, decouples ? "adamw" : "adam", fmt::join(names, ", ")));
+  fail(
+      place,
+      fmt::format(
+          "plan.optimizer: learn does not compute the numbers of {}, only its time and memory; nearest: \"{}\" (of {})",
+          optimizer, decouples ? "adamw" : "adam", fmt::join(names, ", ")));
 }
 
 bool is_adaptive(UpdateRule::Kind kind) {
@@ -150,7 +151,7 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
     for (const Node& milestone : *all)
       schedule.milestones.push_back(
           static_cast<int>(whole_number(milestone, "learn.milestones", 1, kMostLearnedSteps)));
-    schedule.factor = fields.number("factor", 0, 1, schedule.factor);
+    fields.read("factor", schedule.factor, 0, 1);
   }
 }
 
@@ -220,8 +221,8 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
   if (!s.post_training && learn.task.bandit.is_given())
     fields.refuse("task", "bandit learns with the staleness of a loop; expected post_training in the scenario");
   if (kind.make || learn.task.bandit.is_given()) {
-    learn.steps = fields.integer_within<int>({"steps", "Largest number of steps of the training, for example 200."}, 1,
-                                             kMostLearnedSteps, learn.steps);
+    fields.read({"steps", "Largest number of steps of the training, for example 200."}, learn.steps, 1,
+                kMostLearnedSteps);
     learn.interval_steps = fields.integer_within<int>(
         {"evaluate_every", "Number of steps between two evaluations, for example 10. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));

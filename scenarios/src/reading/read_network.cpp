@@ -120,11 +120,10 @@ Adapters read_lora(const Node& node) {
   if (all_layers) std::fill(adapters.has_adapter.begin() + 1, adapters.has_adapter.end(), true);
   adapters.dropout =
       fields.number({"dropout", "Share of an adapter's input that is dropped, 0 to 1, for example 0.1."}, 0, 1, 0);
-  adapters.base =
-      fields.one_of({"base",
-                     "How the frozen matrices lie in memory: as-trained, fp8, nf4 (4 bits, QLoRA), or nvfp4 (quantized "
-                     "once for products in nvfp4)."},
-                    {"as-trained", "fp8", "nf4", "nvfp4"}, Adapters::Base{});
+  adapters.base = fields.one_of({"base",
+                                 "How the frozen matrices lie in memory: as-trained, fp8, nf4 (4 bits, QLoRA), or "
+                                 "nvfp4 (quantized once for products in nvfp4)."},
+                                {"as-trained", "fp8", "nf4", "nvfp4"}, Adapters::Base{});
   fields.finish();
   return adapters;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "models/reading/document.hpp"
-#include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -246,12 +245,12 @@ void read_order(PlanChoice& choice, Fields& plan) {
 
 /// Reads the parts of blocks to recompute, by the names of Megatron-Core's recompute_modules.
 void read_remade(Sharding& sharding, Fields& plan) {
-  for (const std::size_t module : plan.choices(
-           {"recompute_modules",
-            "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, "
-            "mla_up_proj, moe (experts with their router and exchanges), mlp (dense feed-forward parts), mlp_act "
-            "(their activation alone); for example [layernorm, moe_act]. Default: none."},
-           {"layernorm", "moe_act", "mla_up_proj", "moe", "mlp", "mlp_act"}))
+  for (const std::size_t module :
+       plan.choices({"recompute_modules",
+                     "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, "
+                     "mla_up_proj, moe (experts with their router and exchanges), mlp (dense feed-forward parts), "
+                     "mlp_act (their activation alone); for example [layernorm, moe_act]. Default: none."},
+                    {"layernorm", "moe_act", "mla_up_proj", "moe", "mlp", "mlp_act"}))
     sharding.remade[module + 1] = true;
 }
 
@@ -400,11 +399,11 @@ Optimizer read_optimizer(Fields& plan, const SoftwareStack& stack) {
   Fields fields(map, "plan.optimizer");
   Optimizer optimizer = find_optimizer(fields.text({"name", "Name of the optimizer, for example adamw."}, "adam"),
                                        fields.place_of("name"));
-  const Precision states = parse_precision(fields.choice(
-      {"states",
-       "Number format of the optimizer's states (moments), for example bf16 (DeepSeek-AI 2024, §3.3.3). Default: the "
-       "stack's, which is fp32 for most."},
-      {"fp32", "bf16", "fp16", "fp8"}, name_of(stack.optimizer_states.value_or(Precision::fp32))));
+  const Precision states = parse_precision(
+      fields.choice({"states",
+                     "Number format of the optimizer's states (moments), for example bf16 (DeepSeek-AI 2024, §3.3.3). "
+                     "Default: the stack's, which is fp32 for most."},
+                    {"fp32", "bf16", "fp16", "fp8"}, name_of(stack.optimizer_states.value_or(Precision::fp32))));
   if (optimizer.state_element.value == 0 && states != Precision::fp32) {
     if (optimizer.states == 0 && fields.has("states"))
       fields.refuse("states", fmt::format("{} has none; leave it out", optimizer.name));
@@ -412,11 +411,11 @@ Optimizer read_optimizer(Fields& plan, const SoftwareStack& stack) {
   } else if (optimizer.state_element.value > 0 && fields.has("states")) {
     fields.refuse("states", fmt::format("{} has states of 8 bits; leave it out, or take adam", optimizer.name));
   }
-  optimizer.keeps_master = fields.boolean(
-      {"master_weights",
-       "Whether 16-bit parameters have a copy in fp32, which the update changes. false: it changes the 16-bit "
-       "parameters. Default: the stack's, which is true for most."},
-      stack.master_weights);
+  optimizer.keeps_master =
+      fields.boolean({"master_weights",
+                      "Whether 16-bit parameters have a copy in fp32, which the update changes. false: it changes the "
+                      "16-bit parameters. Default: the stack's, which is true for most."},
+                     stack.master_weights);
   fields.finish();
   return optimizer;
 }

@@ -29,25 +29,23 @@ void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& cat
     const std::string name = fields.choice(key, names, "bf16");
     return static_cast<EngineFormat>(std::ranges::find(names, name) - names.begin());
   };
-  choice.layout.weights =
-      format({"precision",
-              "Number format of the weights and products of linear layers in the engines; nvfp4 has 4 bits and an fp8 "
-              "scale for 16 numbers, mxfp4 has 4 bits in experts and bf16 elsewhere, and fp8-block has a scale for "
-              "each block of 128 x 128 weights."},
-             engine_formats().size());
+  choice.layout.weights = format({"precision",
+                                  "Number format of the weights and products of linear layers in the engines; nvfp4 "
+                                  "has 4 bits and an fp8 scale for 16 numbers, mxfp4 has 4 bits in experts and bf16 "
+                                  "elsewhere, and fp8-block has a scale for each block of 128 x 128 weights."},
+                                 engine_formats().size());
   choice.precision_place = fields.place_of("precision");
   choice.layout.cache = format({"cache", "Number format of the cache of keys and values."}, 3);
   choice.cache_place = fields.place_of("cache");
   choice.layout.memory_share = fields.number({"memory_share",
                                               "Share of each GPU's memory that an engine takes, for example 0.6; "
-                                              "trtllm takes it of what weights leave. Default: "
-                                              "the engine's own."},
+                                              "trtllm takes it of what weights leave. Default: the engine's own."},
                                              0.01, 1, choice.engine.memory_share);
   choice.speculation = read_speculation(fields, catalog, choice.engine_key);
   if (choice.speculation.draft && choice.layout.data > 1)
-    fail(choice.speculation.place, choice.engine_key +
-                                       ".speculation.draft: a network is not modelled in an engine of several copies; "
-                                       "expected mtp");
+    fail(choice.speculation.place,
+         choice.engine_key +
+             ".speculation.draft: a network is not modelled in an engine of several copies; expected mtp");
 }
 
 /// Reads `generation` of a loop: the engines, and the nodes that only generate.
@@ -73,15 +71,14 @@ void read_log_probabilities(PostTrainingChoice& choice, Fields& section) {
        "micro_batch_size: 4}. Default: {passes: 2, micro_batch_size: 1}."});
   const Node none = Node::empty_map(choice.place);
   Fields fields(node ? *node : none, "post_training.log_probabilities");
-  choice.log_probability_passes = fields.integer_within<int>(
-      {"passes",
-       "Number of passes: 1 for the policy, 2 with a reference, 0 for none; for example 1. Default: 2, or 1 "
-       "with algorithm: dapo."},
-      0, 16, choice.algorithm.passes);
-  fields.require_condition("passes", choice.algorithm.has_rollouts,
-                           choice.algorithm.name +
-                               " has the passes of its reference or teacher; with algorithm grpo, "
-                               "dapo, rloo or ppo");
+  choice.log_probability_passes =
+      fields.integer_within<int>({"passes",
+                                  "Number of passes: 1 for the policy, 2 with a reference, 0 for none; for example 1. "
+                                  "Default: 2, or 1 with algorithm: dapo."},
+                                 0, 16, choice.algorithm.passes);
+  fields.require_condition(
+      "passes", choice.algorithm.has_rollouts,
+      choice.algorithm.name + " has the passes of its reference or teacher; with algorithm grpo, dapo, rloo or ppo");
   choice.log_probability_micro_batch = fields.integer_within<std::int64_t>(
       {"micro_batch_size", "Number of samples (or packs) in one forward pass of a rank, for example 4."}, 1, 1 << 20,
       1);
@@ -109,12 +106,12 @@ void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   const int critic = choice.critic_nodes(), rest = choice.machine_nodes - critic;
   if (rest < 1 || (critic > 0 && choice.has_own_nodes && rest < 2))
     fail(choice.critic->place,
-         fmt::format("post_training.critic.nodes: {} of {} nodes have only the critic, and too few are left for the "
-                     "policy; {}",
-                     critic, choice.machine_nodes,
-                     choice.machine_nodes > (choice.has_own_nodes ? 2 : 1)
-                         ? fmt::format("expected at most {}", choice.machine_nodes - (choice.has_own_nodes ? 2 : 1))
-                         : "expected more cluster.nodes, or no critic.nodes"));
+         fmt::format(
+             "post_training.critic.nodes: {} of {} nodes have only the critic, and too few are left for the policy; {}",
+             critic, choice.machine_nodes,
+             choice.machine_nodes > (choice.has_own_nodes ? 2 : 1)
+                 ? fmt::format("expected at most {}", choice.machine_nodes - (choice.has_own_nodes ? 2 : 1))
+                 : "expected more cluster.nodes, or no critic.nodes"));
   nodes->scalar = fmt::format("{}", rest);
   if (!choice.has_own_nodes) return;
   if (choice.nodes >= rest)
@@ -269,8 +266,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->calls = choice->tools.draw(started, choice->lengths.seed + 1);
   choice->critic = read_loop_model(section,
                                    {"critic",
-                                    "Model of values that is trained beside the policy, as PPO needs it: "
-                                    "{model: llama-3-8b}, or {} for the policy's network. Default: none."},
+                                    "Model of values that is trained beside the policy, as PPO needs it: {model: "
+                                    "llama-3-8b}, or {} for the policy's network. Default: none."},
                                    true);
   choice->reward = read_loop_model(section, {"reward",
                                              "Model that rewards all samples in a forward pass on the GPUs that train: "
@@ -306,16 +303,14 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
           {"weights_storage",
            "Shared storage through which new weights go to the engines: a name, for example lustre-fsx-200 (trainyard "
            "list storages), or a map. The GPUs that train write them, and each node that generates reads them. "
-           "Default: "
-           "none; the library of `weights` sends them."})) {
+           "Default: none; the library of `weights` sends them."})) {
     if (transfer) section.refuse("weights", "weights_storage carries the new weights; leave one of them out");
     choice->weight_store = read_storage(catalog.resolve("storage", *store));
     choice->weight_store_place = store->place;
     if (choice->weight_store->lanes > 0)
-      fail(store->place,
-           fmt::format("post_training.weights_storage: {} is a drive of one node; expected a storage that "
-                       "nodes share, such as lustre-fsx-200",
-                       choice->weight_store->name));
+      fail(store->place, fmt::format("post_training.weights_storage: {} is a drive of one node; expected a storage "
+                                     "that nodes share, such as lustre-fsx-200",
+                                     choice->weight_store->name));
   }
   read_log_probabilities(*choice, section);
   take_nodes(*choice, document, section);
@@ -418,8 +413,7 @@ void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, con
                             samples, choice.samples(), nearest_divisors(choice.samples(), samples)));
   if (samples % choice.algorithm.pair != 0)
     fail(place,
-         fmt::format("plan.global_batch_size: {} samples split a pair of a chosen and a rejected answer; nearest: "
-                     "{}",
+         fmt::format("plan.global_batch_size: {} samples split a pair of a chosen and a rejected answer; nearest: {}",
                      samples, samples * choice.algorithm.pair));
   choice.training_samples = samples;
 }
@@ -431,8 +425,8 @@ void require_positions(const PostTrainingChoice& choice, const NetworkEntry& mod
   const double before = choice.most_tokens_read(), longest = before + static_cast<double>(choice.lengths.most);
   if (longest <= positions) return;
   fail(choice.place,
-       fmt::format("{}.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context "
-                   "of {}, {:.0f} positions; {}",
+       fmt::format("{}.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context of {}, "
+                   "{:.0f} positions; {}",
                    choice.section_key, choice.lengths.most, before,
                    choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
                    before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)

@@ -30,11 +30,10 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
                           std::int64_t{1} << 24);
   const int data = s.plan.mesh.data;
   std::int64_t unit = s.micro_batch_size * data;
-  s.global_batch_size =
-      plan.integer({"global_batch_size",
-                    "Number of samples in one step, over all ranks, for example 256. Default: one micro-batch for each "
-                    "data rank, or with post_training all samples of a step."},
-                   1, post_training ? post_training->samples() : unit);
+  s.global_batch_size = plan.integer({"global_batch_size",
+                                      "Number of samples in one step, over all ranks, for example 256. Default: one "
+                                      "micro-batch for each data rank, or with post_training all samples of a step."},
+                                     1, post_training ? post_training->samples() : unit);
   if (constexpr std::int64_t most = std::int64_t{1} << 32; s.global_batch_size > most)
     plan.refuse("global_batch_size", fmt::format("{} samples; at most {}", s.global_batch_size, most));
   if (post_training && !s.plan.inference)
@@ -108,10 +107,10 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   check_stages(s);
   if (const TransformerConfig* config = s.model.entry.transformer();
       config && config->shared_blocks.count > 0 && s.plan.mesh.pipeline > 1)
-    fail(model.place, fmt::format("plan.pipeline_parallel: {} stages, but layers of {} share blocks of weights; "
-                                  "expected 1: copies of a block "
-                                  "on several stages, and the sum of their gradients, are not modelled",
-                                  s.plan.mesh.pipeline, s.network.name));
+    fail(model.place,
+         fmt::format("plan.pipeline_parallel: {} stages, but layers of {} share blocks of weights; expected 1: copies "
+                     "of a block on several stages, and the sum of their gradients, are not modelled",
+                     s.plan.mesh.pipeline, s.network.name));
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(s.plan.zero_place,
          fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but embedding and head of {} are one weight, "
@@ -153,8 +152,7 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
     std::erase_if(map.fields, [](const auto& field) { return field.first == "unverified"; });
     Fields fields(map, "plan.step_time");
     s.prescribed_step.time = fields.seconds({"value", "Time of one step, for example 6.2 s."});
-    s.prescribed_step.source =
-        fields.text({"source", "Source of that time, for example our run of May."}, s.prescribed_step.source);
+    fields.read({"source", "Source of that time, for example our run of May."}, s.prescribed_step.source);
     require_precision(s, fields);
     if (const int devices = fields.integer<int>({"devices",
                                                  "Number of ranks that execute that step, for example 8. Default: the "
@@ -235,8 +233,8 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
                   "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
   const Node* site = root.child_unless_null(
       {"site",
-       "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
-       "hyperscale (trainyard list sites), or {pue: 1.2, kwh: 0.1}. Default: average, also for the PUE."});
+       "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example hyperscale (trainyard "
+       "list sites), or {pue: 1.2, kwh: 0.1}. Default: average, also for the PUE."});
   const Node* prices = root.child_unless_null(
       {"prices",
        "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: 0.1, currency: EUR}. "
@@ -356,11 +354,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     return read_plan(plan_node, plan, s.cluster, s.software, s.library.get(),
                      [&] { return base ? tensor_room(base->model.entry) : tensor_room_of(model, catalog); });
   });
-  s.plan.inference =
-      plan.choice({"mode",
-                   "Passes that a step has: training (forward and backward), or inference (forward only; with the "
-                   "section generation, engines answer prompts beside it)."},
-                  {"training", "inference"}, "training") == "inference";
+  s.plan.inference = plan.choice({"mode",
+                                  "Passes that a step has: training (forward and backward), or inference (forward "
+                                  "only; with the section generation, engines answer prompts beside it)."},
+                                 {"training", "inference"}, "training") == "inference";
   if (mode) require_schedule(*mode, s.plan, s.document.find("software") != nullptr);
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));

@@ -59,100 +59,11 @@ std::string operator_path(const AskedField& field) {
 
 constexpr const char* kPreflightHost = "preflight host ";  // a host of cluster.preflight in errors
 
-/// An example with keys that no shipped scenario has is this base, followed by one of kExamples.
-constexpr const char* kExampleBase =
-    "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nsoftware: pytorch-ddp\n";
-constexpr const char* kExamples[] = {
-    "plan: {micro_batch_size: 32, global_batch_size: 512, training: {steps: 1000, image: {size: 10 GB, from: nfs-10g, "
-    "cached: 8 GB}, rank_0: {time: 1 s, every: 100, checkpoint: nfs-10g, states: true, log: {to: nfs-10g, line: 100 B, "
-    "every: 10}, evaluate: {samples: 5000, micro_batch_size: 32}}, evaluate: {samples: 5000, every: 500, "
-    "micro_batch_size: 32, precision: fp32}}}\n"
-    "faults:\n"
-    "  stragglers: [{kind: uniform, spread: 0.1}, {kind: exponential-tail, mean: 0.2}, {kind: periodic, factor: 2, "
-    "period: 10, busy: 3}]\n"
-    "  links: [{link: node0/hca0 - leaf0, factor: 0.5, from: 1 ms, to: 2 ms}]\n"
-    "  checkpoint: {every: 100 steps, write: 60 s, load: 60 s}\n"
-    "  failures: [{at: 100 steps, what: gpu 5}]\n"
-    "input:\n"
-    "  storage: nfs-10g\n"
-    "  dataset: {samples: 1000000, sample_size: 110 kB}\n"
-    "  decode: {workers: 16, rate: 100 /s}\n"
-    "  cache: {size: 200 GB, policy: lru}\n",
-    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: dgc, density: 0.01}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: terngrad, clip: 2.5}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: qsgd, levels: 7, group_size: 512}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: powersgd, rank: 4}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {compression: {name: threshold, threshold: 0.001, density: 0.01}}}",
-    "plan: {collectives: messages, micro_batch_size: 32, data_parallel: {compression: {name: 1-bit, exchange: "
-    "stripes}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, servers: {count: 2, split: "
-    "{bigarray_bound: 1000000}, replicas: {count: 2, forward: chain}}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, servers: {count: 2, split: "
-    "{partition_bytes: 4 MB}}}}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: quadratic, curvatures: [1, 10]}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: double-well, dimensions: 10, start: [1, -1]}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: transformer}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: cnn}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: noise-scale, least_steps: 1000, noise_scale: 512}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: mlp, data: {csv: samples.csv, label: class}}",
-    "plan: {micro_batch_size: 32}\nlearn: {task: mlp, data: {images: images-idx3-ubyte, labels: labels-idx1-ubyte}}",
-};
-/// Jobs that share a cluster.
-constexpr const char* kJobsExample =
-    "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\n"
-    "jobs: [{nodes: 1, placement: packed, start: 20 ms, model: gpt2, plan: {micro_batch_size: 1}}]\n";
-/// Trainings that arrive on a cluster over time.
-constexpr const char* kFleetExample =
-    "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nfleet: {policy: preemptive}\n"
-    "trainings: [{nodes: {from: 1, to: 1}, every: 7 d, model: gpt2, plan: {micro_batch_size: 1, training: {steps: "
-    "1000}}}]\n";
-/// An example that is a scenario by itself.
-constexpr const char* kUserBuffersExample =
-    "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, tensor_parallel: 2, sequence_parallel: true, "
-    "tensor_parallel_overlap: {user_buffers: {overlapped: 0.5}}}\n";
-
-/// A loop of post-training with keys that no shipped loop has.
-constexpr const char* kLoopExample =
-    "cluster: {node: dgx-a100, nodes: 4, fabric: nonblocking}\nmodel: gpt2\n"
-    "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, data_parallel: {size: 8}}\n"
-    "post_training: {prompts: 16, started_prompts: 20, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
-    "generation: {nodes: 2, speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}, tools: {calls: 1, wait: 2 s, "
-    "variation: 0.5, tokens: 10, sandboxes: 64}, critic: {model: gpt2, nodes: 1}, reward: {model: gpt2}}\n"
-    "learn: {task: bandit}\n";
-
-/// A loop without rollouts.
-constexpr const char* kTeacherExample =
-    "cluster: {node: dgx-a100}\nmodel: gpt2\n"
-    "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024}\n"
-    "post_training: {algorithm: distillation, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
-    "teacher: {model: gpt2}}\n";
-
-/// A loop that samples in rounds, and whose weights go through a store.
-constexpr const char* kRoundsExample =
-    "cluster: {node: dgx-a100, nodes: 2, fabric: nonblocking}\nmodel: mixtral-8x7b\n"
-    "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, tensor_parallel: 8}\n"
-    "post_training: {algorithm: dapo, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
-    "dynamic_sampling: {useful: 0.5, prompts: 16, most_rounds: 20}, overlong_filtering: true, "
-    "weights_storage: nfs-10g, generation: {tensor_parallel: 2, data_parallel: 2, expert_parallel: 4}}\n";
-
-/// Engines without a loop, with keys that no shipped scenario has.
-constexpr const char* kGenerationExample =
-    "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, mode: inference}\n"
-    "generation: {requests: 64, concurrency: 16, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
-    "speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}\n";
-
-/// A scenario of a network of operators, for example with a group of layers.
-std::string operator_scenario(const std::string& model) {
-  return "cluster: {node: dgx-a100}\nplan: {micro_batch_size: 1}\nmodel: " + model + "\n";
+/// Returns scenarios with keys that no other shipped scenario has, `jobs` and `fleet`: each is the text of a document.
+const Node& key_examples() {
+  static const Node examples = read_document(shipped_file("scenarios/key-examples.yml"));
+  return examples;
 }
-constexpr const char* kGroupExample =
-    "{model_type: operators, tokens: 8, layers: [{pattern: [M, M, A], repeat: 2, layers: [{layer: M, operators: [move: "
-    "{in: 1, out: 1}]}, {layer: A, operators: [move: {in: 1, out: 1}]}]}]}";
-constexpr const char* kTiedExample =
-    "{model_type: operators, tokens: 8, sizes: {hidden: 8, entries: 9}, layers: [{layer: embedding, operators: "
-    "[embedding: {name: token_embedding, entries: entries, width: hidden}]}, {layers: [{layer: M, operators: [move: "
-    "{in: "
-    "1, out: 1}]}]}, {layer: head, operators: [linear: {in: hidden, out: entries, tied: token_embedding}]}]}";
 
 /// Keys of a stack that no stack of the catalog has.
 constexpr const char* kStackExample = "{name: example, bucket: 25 MiB, anchor: {spread: 0.05, devices: 8}}";
@@ -295,11 +206,10 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields, bool
 }
 
 std::vector<std::string> example_scenarios() {
-  std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample, kRoundsExample,
-                                 kGenerationExample};
-  for (const char* example : kExamples) texts.push_back(std::string(kExampleBase) + example);
-  for (const OperatorKeys& keys : operator_keys()) texts.push_back(operator_scenario(operator_example(keys)));
-  for (const char* model : {kGroupExample, kTiedExample}) texts.push_back(operator_scenario(model));
+  std::vector<std::string> texts;
+  for (const Node& example : key_examples().find("scenarios")->items) texts.push_back(example.scalar);
+  for (const OperatorKeys& keys : operator_keys())
+    texts.push_back("cluster: {node: dgx-a100}\nplan: {micro_batch_size: 1}\nmodel: " + operator_example(keys) + "\n");
   return texts;
 }
 
@@ -332,11 +242,11 @@ std::vector<ScenarioField> known_scenario_fields() {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
     if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
       files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   const AskedFields asked_fields;
   for (const std::string& example : example_scenarios()) read_scenario_text(example, "example.yaml");
-  read_shared_cluster(parse_document(kJobsExample, "example.yaml"), "example");
-  read_fleet(parse_document(kFleetExample, "example.yaml"), "example");
+  read_shared_cluster(parse_document(key_examples().find("jobs")->scalar, "example.yaml"), "example");
+  read_fleet(parse_document(key_examples().find("fleet")->scalar, "example.yaml"), "example");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);
     if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson

@@ -36,9 +36,9 @@ void read_context(PlanChoice& choice, Fields& plan) {
                     fmt::format("{} does not divide the {} ranks of plan.context_parallel; nearest: {}",
                                 choice.sharding.ulysses, size, nearest_divisors(size, choice.sharding.ulysses)));
     if (fields.has("exchange"))
-      fields.refuse("ulysses",
-                    "it says how many ranks exchange heads, as plan.context_parallel.exchange does; leave "
-                    "one of them out");
+      fields.refuse(
+          "ulysses",
+          "it says how many ranks exchange heads, as plan.context_parallel.exchange does; leave one of them out");
   }
   fields.finish();
 }

@@ -59,8 +59,8 @@ Straggler read_straggler(const Node& node, int ranks) {
   switch (s.kind) {
     case StragglerKind::constant:
       if (const std::vector<Node>* factors = fields.list({"factors",
-                                                          "Factor on the compute time of each of the first ranks, "
-                                                          "for example [1, 1, 1.5]. Default: each takes `factor`."}))
+                                                          "Factor on the compute time of each of the first ranks, for "
+                                                          "example [1, 1, 1.5]. Default: each takes `factor`."}))
         s.factors = factors_of(*factors, ranks);
       else
         s.factor = factor();

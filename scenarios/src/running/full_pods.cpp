@@ -60,7 +60,7 @@ std::string FullPods::difference_of_programs(const ProgramSource& all, const Pro
     const ActorOutline model = all.outline(fold_->representative(c));
     const ActorOutline first = own.outline(fold_->representative(c));
     const bool same_groups = std::ranges::equal(
-        model.meetings, first.meetings, [](const ActorOutline::Meeting& a, const ActorOutline::Meeting& b) {
+        model.joins, first.joins, [](const ActorOutline::GroupJoin& a, const ActorOutline::GroupJoin& b) {
           return a.group == b.group && a.slot == b.slot && (a.flow == nullptr) == (b.flow == nullptr);
         });
     if (model.slots.size() != first.slots.size() || !same_groups)

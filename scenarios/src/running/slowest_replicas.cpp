@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 
 #include "sim/index.hpp"
 #include "sim/stable_sort.hpp"

@@ -242,7 +242,7 @@ void book_mechanism(const StepRun& run, Result& r) {
 
 /// Adds the loads of expert ranks, and how long ranks wait for busier ones of their group.
 void book_expert_load(const StepRun& run, Result& r) {
-  const std::vector<double> rows = unlike_expert_ranks(run.plan.sharding);
+  const std::vector<double> rows = unequal_expert_loads(run.plan.sharding);
   if (rows.empty()) return;
   const auto [least, most] = std::ranges::minmax_element(rows);
   Result::ExpertLoad& load = r.expert_load.emplace();

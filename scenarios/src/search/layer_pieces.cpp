@@ -13,16 +13,17 @@ namespace {
 
 constexpr double kInfiniteCost = std::numeric_limits<double>::infinity();
 
-/// Returns true if a layer of `next` can take the activations of a layer of `way`. Only columns hand on shards, and
+/// Returns true if a layer of `next` can take the activations of a layer of `sharding`. Only columns hand on shards, and
 /// only rows take them. Gathered columns before spread rows are excluded, because a scenario would state them alike.
-bool may_follow(LinearWay way, LinearWay next) {
-  if (way == LinearWay::columns) return next == LinearWay::rows;
-  if (next == LinearWay::rows) return false;
-  return way != LinearWay::gathered_columns || next != LinearWay::spread_rows;
+bool may_follow(LinearSharding sharding, LinearSharding next) {
+  if (sharding == LinearSharding::columns) return next == LinearSharding::rows;
+  if (next == LinearSharding::rows) return false;
+  return sharding != LinearSharding::gathered_columns || next != LinearSharding::spread_rows;
 }
 
-constexpr LinearWay kAllWays[kLinearWays] = {LinearWay::whole, LinearWay::columns, LinearWay::gathered_columns,
-                                             LinearWay::rows, LinearWay::spread_rows};
+constexpr LinearSharding kAllShardings[kLinearShardings] = {LinearSharding::whole, LinearSharding::columns,
+                                                            LinearSharding::gathered_columns, LinearSharding::rows,
+                                                            LinearSharding::spread_rows};
 
 void append_work(std::string& text, const KernelCall& call) {
   text += fmt::format(" {}:{}:{}", call.work.kernel, call.work.flops.value, call.work.bytes.value);
@@ -30,45 +31,45 @@ void append_work(std::string& text, const KernelCall& call) {
 
 }  // namespace
 
-LinearChain cheapest_ways(std::span<const LinearWayCosts> layers) {
-  LinearWayCosts best{};
-  std::vector<std::array<LinearWay, kLinearWays>> way_before(layers.size());
+LinearChain cheapest_shardings(std::span<const LinearShardingCosts> layers) {
+  LinearShardingCosts best{};
+  std::vector<std::array<LinearSharding, kLinearShardings>> sharding_before(layers.size());
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    LinearWayCosts costs;
+    LinearShardingCosts costs;
     costs.fill(kInfiniteCost);
-    for (const LinearWay way : kAllWays) {
-      const auto to = static_cast<std::size_t>(way);
-      for (const LinearWay last : kAllWays) {
+    for (const LinearSharding sharding : kAllShardings) {
+      const auto to = static_cast<std::size_t>(sharding);
+      for (const LinearSharding last : kAllShardings) {
         const auto from = static_cast<std::size_t>(last);
-        if (layer == 0 ? way == LinearWay::rows : !may_follow(last, way)) continue;
+        if (layer == 0 ? sharding == LinearSharding::rows : !may_follow(last, sharding)) continue;
         const double cost = (layer == 0 ? 0 : best[from]) + layers[layer][to];
         if (cost >= costs[to]) continue;
         costs[to] = cost;
-        way_before[layer][to] = last;
+        sharding_before[layer][to] = last;
       }
     }
     best = costs;
   }
   // At the end, every rank must have the whole activation.
-  if (!layers.empty()) best[static_cast<std::size_t>(LinearWay::columns)] = kInfiniteCost;
+  if (!layers.empty()) best[static_cast<std::size_t>(LinearSharding::columns)] = kInfiniteCost;
   LinearChain chain;
-  auto last_way = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
-  chain.cost = best[last_way];
+  auto last_sharding = static_cast<std::size_t>(std::ranges::min_element(best) - best.begin());
+  chain.cost = best[last_sharding];
   if (chain.cost == kInfiniteCost) return chain;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
-    chain.ways.push_back(static_cast<LinearWay>(last_way));
-    last_way = static_cast<std::size_t>(way_before[layer][last_way]);
+    chain.shardings.push_back(static_cast<LinearSharding>(last_sharding));
+    last_sharding = static_cast<std::size_t>(sharding_before[layer][last_sharding]);
   }
-  std::reverse(chain.ways.begin(), chain.ways.end());
+  std::ranges::reverse(chain.shardings);
   return chain;
 }
 
-std::vector<LinearSplit> splits_of(const std::vector<LinearWay>& ways) {
+std::vector<LinearSplit> splits_of(const std::vector<LinearSharding>& shardings) {
   std::vector<LinearSplit> splits;
-  for (const LinearWay way : ways)
-    splits.push_back(way == LinearWay::whole ? LinearSplit::replicated
-                     : by_rows(way)          ? LinearSplit::rows
-                                             : LinearSplit::columns);
+  for (const LinearSharding sharding : shardings)
+    splits.push_back(sharding == LinearSharding::whole ? LinearSplit::replicated
+                     : by_rows(sharding)               ? LinearSplit::rows
+                                                       : LinearSplit::columns);
   return splits;
 }
 

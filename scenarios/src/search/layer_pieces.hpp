@@ -12,24 +12,24 @@
 
 namespace trainyard {
 
-constexpr int kLinearWays = 5;
-/// Cost of a layer for each LinearWay, including its communication; infinite: the layer cannot be split in this way.
-using LinearWayCosts = std::array<double, kLinearWays>;
+constexpr int kLinearShardings = 5;
+/// Cost of a layer for each LinearSharding, including its communication; infinite: the layer cannot be split in this way.
+using LinearShardingCosts = std::array<double, kLinearShardings>;
 
 /// The splits of consecutive layers and their total cost.
 struct LinearChain {
   double cost = 0;
-  std::vector<LinearWay> ways;
+  std::vector<LinearSharding> shardings;
 };
 
 /// Finds the cheapest splits of a chain of layers. Before and after the chain, every rank has the whole activation. A
 /// layer split by columns hands shards to a layer split by rows; all other layers hand on whole activations. The
 /// method is a dynamic program over the layout between two layers, as in Alpa's intra-operator pass (section 4). The
 /// cost is infinite if there is no legal split.
-LinearChain cheapest_ways(std::span<const LinearWayCosts>);
+LinearChain cheapest_shardings(std::span<const LinearShardingCosts>);
 
-/// Converts ways to the splits of a scenario, for `Sharding::linear_splits`.
-std::vector<LinearSplit> splits_of(const std::vector<LinearWay>&);
+/// Converts shardings to the splits of a scenario, for `Sharding::linear_splits`.
+std::vector<LinearSplit> splits_of(const std::vector<LinearSharding>&);
 
 /// The devices of a stage: tensor x data devices share a micro-batch.
 struct StageMesh {

@@ -21,13 +21,13 @@ constexpr double kImpossibleTime = std::numeric_limits<double>::infinity();
 /// The mesh and the splits of a span of layers.
 struct SpanChoice {
   StageMesh mesh;
-  std::vector<LinearWay> ways;  // empty: each layer has a single way
+  std::vector<LinearSharding> shardings;  // empty: each layer has a single one
 };
 
-/// The ways of all layers of an MLP, and the splits with which a scenario states them.
+/// The shardings of all layers of an MLP, and the splits with which a scenario states them.
 struct WayVariant {
   std::vector<LinearSplit> splits;
-  std::vector<LinearWay> ways;
+  std::vector<LinearSharding> shardings;
 };
 
 std::vector<WayVariant> variants_of(const MlpShape& shape) {
@@ -49,7 +49,8 @@ std::vector<WayVariant> variants_of(const MlpShape& shape) {
     Sharding sharding;
     sharding.tensor = 2;
     sharding.linear_splits = variant.splits;
-    for (int layer = 0; layer < shape.layers(); ++layer) variant.ways.push_back(linear_way(shape, layer, sharding));
+    for (int layer = 0; layer < shape.layers(); ++layer)
+      variant.shardings.push_back(linear_sharding(shape, layer, sharding));
   }
   return all;
 }
@@ -70,8 +71,8 @@ class LayerPlanner {
     answer_.headroom = options.plans.headroom.value_or(default_headroom(own_scenario_));
     usable_ = answer_.capacity * (1 - answer_.headroom);
     if (const MlpShape* mlp = own_scenario_.model.entry.mlp()) variants_ = variants_of(*mlp);
-    has_single_way_ = variants_.empty();
-    if (has_single_way_) variants_.push_back({});
+    has_single_sharding_ = variants_.empty();
+    if (has_single_sharding_) variants_.push_back({});
   }
 
   LayerPlanAnswer make() {
@@ -99,7 +100,7 @@ class LayerPlanner {
   const std::vector<Submesh> shapes_;
   LayerPlanAnswer answer_;
   double usable_ = 0;  // usable memory of a GPU, bytes
-  bool has_single_way_ = true;
+  bool has_single_sharding_ = true;
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
   std::vector<PieceTimes> simulated_;                               // results of layers simulated alone
@@ -192,26 +193,27 @@ class LayerPlanner {
   /// Returns the time of a layer per micro-batch, with a share of the work that comes once per step.
   double cost_of(const PieceTimes& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
 
-  std::vector<LinearWayCosts> way_costs(std::size_t mesh, int from, int to) const {
-    std::vector<LinearWayCosts> costs;
+  std::vector<LinearShardingCosts> sharding_costs(std::size_t mesh, int from, int to) const {
+    std::vector<LinearShardingCosts> costs;
     for (int layer = from; layer < to; ++layer) {
       costs.emplace_back().fill(kImpossibleTime);
       for (std::size_t variant = 0; variant < piece_index_[mesh].size(); ++variant) {
-        const auto way =
-            meshes_[mesh].tensor == 1 ? LinearWay::whole : variants_[variant].ways[static_cast<std::size_t>(layer)];
-        double& cost = costs.back()[static_cast<std::size_t>(way)];
+        const auto sharding = meshes_[mesh].tensor == 1 ? LinearSharding::whole
+                                                        : variants_[variant].shardings[static_cast<std::size_t>(layer)];
+        double& cost = costs.back()[static_cast<std::size_t>(sharding)];
         cost = std::min(cost, cost_of(piece(mesh, variant, layer)));
       }
     }
     return costs;
   }
 
-  /// Returns the times of a layer on a mesh, with the way that it has in `ways`. These begin with the layer `from`.
-  const PieceTimes& piece_of_way(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
+  /// Returns the times of a layer on a mesh, with the one that it has in `shardings`. These begin with the layer `from`.
+  const PieceTimes& piece_of_sharding(std::size_t mesh, int layer, const std::vector<LinearSharding>& shardings,
+                                      int from) const {
     std::size_t variant = 0;
     const auto index = static_cast<std::size_t>(layer);
-    if (!ways.empty() && meshes_[mesh].tensor > 1)
-      while (variants_[variant].ways[index] != ways[static_cast<std::size_t>(layer - from)]) ++variant;
+    if (!shardings.empty() && meshes_[mesh].tensor > 1)
+      while (variants_[variant].shardings[index] != shardings[static_cast<std::size_t>(layer - from)]) ++variant;
     return piece(mesh, variant, layer);
   }
 
@@ -232,15 +234,15 @@ class LayerPlanner {
   void price(std::size_t mesh, int from, int to, std::vector<std::optional<StageCost>>& costs,
              std::vector<SpanChoice>& choices) const {
     SpanChoice choice{meshes_[mesh], {}};
-    if (!has_single_way_) {
-      LinearChain chain = cheapest_ways(way_costs(mesh, from, to));
+    if (!has_single_sharding_) {
+      LinearChain chain = cheapest_shardings(sharding_costs(mesh, from, to));
       if (chain.cost == kImpossibleTime) return;
-      choice.ways = std::move(chain.ways);
+      choice.shardings = std::move(chain.shardings);
     }
     StageCost cost;
     double transient = 0;
     for (int layer = from; layer < to; ++layer) {
-      const PieceTimes& piece = piece_of_way(mesh, layer, choice.ways, from);
+      const PieceTimes& piece = piece_of_sharding(mesh, layer, choice.shardings, from);
       if (piece.time == kImpossibleTime) return;
       cost.time += cost_of(piece);
       cost.fixed_bytes += piece.parameters;
@@ -298,10 +300,10 @@ class LayerPlanner {
     stage.last = own_scenario_.network.layers[static_cast<std::size_t>(stage.to) - 1].name;
     stage.tensor = span.mesh.tensor;
     stage.data = span.mesh.data;
-    if (!has_single_way_ && stage.tensor > 1) stage.splits = splits_of(span.ways);
+    if (!has_single_sharding_ && stage.tensor > 1) stage.splits = splits_of(span.shardings);
     const auto mesh = static_cast<std::size_t>(std::ranges::find(meshes_, span.mesh) - meshes_.begin());
     for (int layer = stage.from; layer < stage.to; ++layer) {
-      const PieceTimes& piece = piece_of_way(mesh, layer, span.ways, stage.from);
+      const PieceTimes& piece = piece_of_sharding(mesh, layer, span.shardings, stage.from);
       stage.micro_batch += piece.time;
       stage.tail += piece.tail;
     }

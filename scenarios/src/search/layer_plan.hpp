@@ -69,7 +69,7 @@ struct LayerPlanOptions {
 ///
 /// It follows Alpa's two passes (Zheng et al., OSDI 2022):
 /// - Intra-operator: on each mesh of tensor and data ranks, it chooses the cheapest split for every layer, including
-///   the communication between different splits (`cheapest_ways`). Transformers and CNNs have a single split,
+///   the communication between different splits (`cheapest_shardings`). Transformers and CNNs have a single split,
 ///   Megatron's.
 /// - Inter-operator: `divide_stages`.
 /// The costs are those of layers simulated alone on the first devices of the cluster. The gradient exchange and the

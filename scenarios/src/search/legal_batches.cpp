@@ -34,8 +34,7 @@ std::vector<std::int64_t> nearest_batches(std::int64_t batch, const Divides& div
 }  // namespace
 
 std::size_t LegalSplits::dividing(std::int64_t batch) const {
-  return static_cast<std::size_t>(
-      std::count_if(replicas.begin(), replicas.end(), [batch](std::int64_t n) { return batch % n == 0; }));
+  return static_cast<std::size_t>(std::ranges::count_if(replicas, [batch](std::int64_t n) { return batch % n == 0; }));
 }
 
 std::int64_t LegalSplits::best_batch(std::int64_t wanted, std::int64_t least, std::int64_t most) const {
@@ -68,7 +67,7 @@ std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, st
       return std::includes(larger.divisors.begin(), larger.divisors.end(), candidate.divisors.begin(),
                            candidate.divisors.end());
     };
-    if (!candidate.divisors.empty() && batch != wanted && std::none_of(promising.begin(), promising.end(), has_all))
+    if (!candidate.divisors.empty() && batch != wanted && std::ranges::none_of(promising, has_all))
       promising.push_back(std::move(candidate));
   }
   sort_stably(promising,
@@ -87,16 +86,14 @@ std::string LegalSplits::why_none(std::int64_t batch) const {
     return fmt::format("no split of the model over {} is a plan; the first: {}", counted_noun(gpus, "GPU"), refusal);
   std::int64_t common = 0;
   for (const std::int64_t n : replicas) common = std::gcd(common, n);
-  std::string text =
-      common > 1 && batch % common != 0
-          ? fmt::format(
-                "each split of the model over {0} GPUs has a multiple of {1} replicas, but the batch of {2} is no "
-                "multiple of {1}",
-                gpus, common, batch)
-          : fmt::format(
-                "the batch of {} is no multiple of the number of replicas in any split of the model over {}, "
-                "which is {} or more",
-                batch, counted_noun(gpus, "GPU"), replicas.front());
+  std::string text = common > 1 && batch % common != 0 ? fmt::format(
+                                                             "each split of the model over {0} GPUs has a multiple of "
+                                                             "{1} replicas, but the batch of {2} is no multiple of {1}",
+                                                             gpus, common, batch)
+                                                       : fmt::format(
+                                                             "the batch of {} is no multiple of the number of replicas "
+                                                             "in any split of the model over {}, which is {} or more",
+                                                             batch, counted_noun(gpus, "GPU"), replicas.front());
   std::vector<std::string> words;
   for (const std::int64_t near : nearest_batches(batch, [this](std::int64_t n) { return dividing(n) > 0; }))
     words.push_back(batch_with_change(near, batch));

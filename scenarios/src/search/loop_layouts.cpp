@@ -8,7 +8,6 @@
 #include <memory>
 #include <tuple>
 
-#include "models/reading/nearest.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/search/training_halves.hpp"
 #include "sim/process/job.hpp"

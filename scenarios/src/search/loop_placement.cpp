@@ -199,7 +199,7 @@ std::vector<LoopSchedule> schedules_with(const std::vector<double>& staleness, b
     if (bound >= 1) all.push_back({"one-step-off", 1});
     if (bound > 0 && asynchronous) all.push_back({"asynchronous", bound});
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
 }

@@ -51,7 +51,7 @@ std::vector<LoopRow> rows_upwards(const Scenario& s, const std::string& node, in
     const std::vector<LoopRow> rows = simulated_rows(
         s, placements_on(s, node, nodes, {engine_degrees(s.post_training->layout)}, schedules), question);
     all.insert(all.end(), rows.begin(), rows.end());
-    return std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
+    return std::ranges::any_of(rows, [](const LoopRow& r) { return r.error.empty() && r.meets; });
   };
   int failing_nodes = 0;
   for (const int nodes : node_counts(most)) {
@@ -94,7 +94,7 @@ const RegisterJsonReference loop_plan_json{"plan, of a scenario with post_traini
 }  // namespace
 
 const LoopRow* LoopAnswer::best() const {
-  const auto row = std::find_if(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
+  const auto row = std::ranges::find_if(rows, [](const LoopRow& r) { return r.error.empty() && r.meets; });
   return row == rows.end() ? nullptr : &*row;
 }
 
@@ -102,8 +102,7 @@ std::vector<LoopFewest> LoopAnswer::fewest() const {
   std::vector<LoopFewest> all;
   for (const LoopRow& row : rows) {
     if (!row.error.empty() || !row.meets) continue;
-    const auto same_type =
-        std::find_if(all.begin(), all.end(), [&](const LoopFewest& f) { return f.row->node == row.node; });
+    const auto same_type = std::ranges::find_if(all, [&](const LoopFewest& f) { return f.row->node == row.node; });
     if (same_type == all.end())
       all.push_back({&row});
     else if (row.nodes < same_type->row->nodes)
@@ -139,10 +138,9 @@ LoopAnswer empty_loop_answer(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
   if (!choice.algorithm.has_rollouts)
-    fail(choice.place,
-         fmt::format("post_training.algorithm: {} has no engines to place; expected grpo, dapo, rloo or ppo, "
-                     "or a scenario without post_training, whose layouts `plan` compares",
-                     choice.algorithm.name));
+    fail(choice.place, fmt::format("post_training.algorithm: {} has no engines to place; expected grpo, dapo, rloo or "
+                                   "ppo, or a scenario without post_training, whose layouts `plan` compares",
+                                   choice.algorithm.name));
   if (choice.machine_nodes == 0)
     fail(choice.place, "post_training: expected cluster.nodes to be a number of nodes of one type");
   LoopAnswer answer;
@@ -158,8 +156,8 @@ void finish_loop_answer(LoopAnswer& answer) {
   for (const LoopRow& row : answer.rows)
     if (std::ranges::find(row.changes, "cluster.fabric", &Overrides::value_type::first) != row.changes.end())
       answer.assumed_fabric = kDefaultFabric;
-  answer.impossible = static_cast<int>(
-      std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
+  answer.impossible =
+      static_cast<int>(std::ranges::count_if(answer.rows, [](const LoopRow& r) { return !r.error.empty(); }));
 }
 
 LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
@@ -211,10 +209,9 @@ JsonFields<LoopAnswer> loop_answer_fields() {
       .value("impossible", "", &A::impossible, "number of placements that the plan or the engines refuse")
       .list("rows", &A::rows, loop_row_fields(),
             "placements: those that meet the question first, then the least rent or the fewest GPUs")
-      .list(
-          "one_step_off", &A::one_step_off, loop_row_fields(),
-          "for a synchronous scenario: placements with training one step off that meet the question with fewer nodes, "
-          "one for each type of node")
+      .list("one_step_off", &A::one_step_off, loop_row_fields(),
+            "for a synchronous scenario: placements with training one step off that meet the question with fewer "
+            "nodes, one for each type of node")
       .object("scenario_loop", &A::scenario_loop, loop_row_fields(), "the loop of the scenario")
       .when(&A::scenario_loop, "if layouts were searched")
       .list("alternatives", &A::alternatives, loop_row_fields(),

@@ -107,8 +107,7 @@ PlanChoiceGroup group_of(std::vector<MeasuredPlan> plans) {
   const auto is_better = [](const MeasuredPlan& a, const MeasuredPlan& b) {
     return std::tuple(!a.fits, a.predicted) < std::tuple(!b.fits, b.predicted);
   };
-  group.chosen = static_cast<std::size_t>(std::min_element(group.plans.begin(), group.plans.end(), is_better) -
-                                          group.plans.begin());
+  group.chosen = static_cast<std::size_t>(std::ranges::min_element(group.plans, is_better) - group.plans.begin());
   return group;
 }
 
@@ -181,14 +180,35 @@ JsonFields<PlanChoiceGroup> choice_group_fields() {
       .list("plans", &G::plans, measured_plan_fields(), "measured plans, the fastest first");
 }
 
-std::vector<FieldRow> plan_accuracy_rows() {
-  std::vector<FieldRow> rows{{"families", "list", "families of measured runs that have plans to choose from", ""}};
-  for (FieldRow& row : plan_accuracy_fields().rows("families[].")) rows.push_back(std::move(row));
-  return rows;
+JsonFields<PlanAccuracy> family_fields() {
+  using A = PlanAccuracy;
+  return JsonFields<A>()
+      .value("family", "", &A::family, "measured runs of one source")
+      .value(
+          "scope", "", [](const A& a) { return std::string(name_of(a.scope)); },
+          "one batch: plans of equal batch are compared; any batch: plans of all batches, by their time per token")
+      .value(
+          "groups", "", [](const A& a) { return std::uint64_t{a.groups.size()}; },
+          "number of groups of plans to choose from, each of one model and machine (and batch)")
+      .value("plans", "", &A::plans, "number of plans in the groups")
+      .value("rank_correlation", "", &A::rank,
+             "mean of the groups' Spearman correlations, weighted by their number of plans minus one")
+      .value("mean_regret", "share", &A::mean_regret, "mean regret of the groups")
+      .value("worst_regret", "share", &A::worst_regret, "largest regret of the groups")
+      .value("near_best", "", &A::near_best, "number of groups with a regret of at most 3 %")
+      .value("scatter", "share", &A::scatter,
+             "disagreement of the measurements themselves: between repetitions, and at micro-batch sizes slower "
+             "than both a smaller and a larger one")
+      .value("reaches_goals", "", &A::reaches_goals,
+             "the rank correlation is at least 0.9, and every regret at most 3 %")
+      .value("pass", "", &A::within_limits, "the errors are within the limits of the family's file")
+      .list("by_group", &A::groups, choice_group_fields(), "every group")
+      .when([](const A& a) { return !a.groups.empty() && !a.groups.front().plans.front().plan.empty(); },
+            "with --points");
 }
 
 const RegisterJsonReference plan_accuracy_json{"validate plans", "quality of the choice of plans, by family",
-                                               plan_accuracy_rows};
+                                               plan_accuracy_fields};
 
 }  // namespace
 
@@ -219,33 +239,9 @@ std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>& famil
   return all;
 }
 
-const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
-  using A = PlanAccuracy;
-  static const JsonFields<A> fields =
-      JsonFields<A>()
-          .value("family", "", &A::family, "measured runs of one source")
-          .value(
-              "scope", "", [](const A& a) { return std::string(name_of(a.scope)); },
-              "one batch: plans of equal batch are compared; any batch: plans of all batches, by their time per token")
-          .value(
-              "groups", "", [](const A& a) { return std::uint64_t{a.groups.size()}; },
-              "number of groups of plans to choose from, each of one model and machine (and batch)")
-          .value("plans", "", &A::plans, "number of plans in the groups")
-          .value("rank_correlation", "", &A::rank,
-                 "mean of the groups' Spearman correlations, weighted by their number of plans minus one")
-          .value("mean_regret", "share", &A::mean_regret, "mean regret of the groups")
-          .value("worst_regret", "share", &A::worst_regret, "largest regret of the groups")
-          .value("near_best", "", &A::near_best, "number of groups with a regret of at most 3 %")
-          .value(
-              "scatter", "share", &A::scatter,
-              "disagreement of the measurements themselves: between repetitions, and at micro-batch sizes slower than "
-              "both a smaller and a larger one")
-          .value("reaches_goals", "", &A::reaches_goals,
-                 "the rank correlation is at least 0.9, and every regret at most 3 %")
-          .value("pass", "", &A::within_limits, "the errors are within the limits of the family's file")
-          .list("by_group", &A::groups, choice_group_fields(), "every group")
-          .when([](const A& a) { return !a.groups.empty() && !a.groups.front().plans.front().plan.empty(); },
-                "with --points");
+const JsonFields<std::vector<PlanAccuracy>>& plan_accuracy_fields() {
+  static const auto fields = JsonFields<std::vector<PlanAccuracy>>().list(
+      "families", std::identity{}, family_fields(), "families of measured runs that have plans to choose from");
   return fields;
 }
 

@@ -62,6 +62,6 @@ constexpr double kPlanRankGoal = 0.9, kPlanRegretGoal = 0.03;
 /// are those of predict_families for these families.
 std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>&, const std::vector<FamilyPrediction>&,
                                         bool words);
-const JsonFields<PlanAccuracy>& plan_accuracy_fields();
+const JsonFields<std::vector<PlanAccuracy>>& plan_accuracy_fields();
 
 }  // namespace trainyard

@@ -176,7 +176,7 @@ class AnswerMaker {
     for (const SimulatedPlan& plan : answer_.search.simulated) rows.push_back(row(plan));
     const auto times = [](const PlanRow& row) { return std::tie(row.outcome.step_time, row.outcome.peak); };
     if (answer_.own && answer_.own->leaves_headroom &&
-        std::none_of(rows.begin(), rows.end(), [&](const PlanRow& row) { return times(row) == times(*answer_.own); })) {
+        std::ranges::none_of(rows, [&](const PlanRow& row) { return times(row) == times(*answer_.own); })) {
       rows.push_back(*answer_.own);
       rows.back().plan += ", as the scenario says it";
     }
@@ -305,8 +305,7 @@ class AnswerMaker {
             plain.push_back(point);
       const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
       if (is_interrupted()) return;
-      if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) { return plan.fits(usable()); }))
-        continue;
+      if (std::ranges::none_of(judged, [this](const JudgedPlan& plan) { return plan.fits(usable()); })) continue;
       const PlanSearch found =
           search_plans(runner_, space_, groups_of_mesh, {}, search_options(false, "rule of thumb"));
       if (found.best() && !is_interrupted()) answer_.rule = row(*found.best());
@@ -319,8 +318,7 @@ class AnswerMaker {
   void add_upgrades(const SimulatedPlan& best) {
     const std::vector<std::string> classes = resource_classes(question_.base);
     for (const char* resource : {"memory", "NVLink", "HCA"}) {
-      if (std::string(resource) != "memory" && std::find(classes.begin(), classes.end(), resource) == classes.end())
-        continue;
+      if (std::string(resource) != "memory" && std::ranges::find(classes, resource) == classes.end()) continue;
       if (is_interrupted()) return;
       PlanQuestion question = question_;
       question.base = doubled(question_.base, resource);

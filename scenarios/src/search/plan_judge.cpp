@@ -73,7 +73,7 @@ PlanJudge::ShareKey PlanJudge::share_key(const Scenario& s) {
 
 std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
   const ShareKey key = share_key(s);
-  auto found = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& share) { return share.key == key; });
+  auto found = std::ranges::find_if(shares_, [&key](const Share& share) { return share.key == key; });
   if (found == shares_.end()) {
     if (shares_.size() == kMostShares) shares_.pop_front();
     found = shares_.insert(shares_.end(), {key, nullptr, ""});

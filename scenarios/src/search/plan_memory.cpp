@@ -35,7 +35,7 @@ double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients)
 }
 
 ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, Pass pass) {
-  if (pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+  if (pass != Pass::forward) std::ranges::reverse(layers);
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
   ChunkMemory chunk;
   for (const int number : layers) {

@@ -28,7 +28,7 @@ bool is_faster(const SimulatedPlan& a, const SimulatedPlan& b) {
   return std::tie(a.outcome.step_time, a.outcome.peak) < std::tie(b.outcome.step_time, b.outcome.peak);
 }
 bool has(const std::vector<SimulatedPlan>& plans, const PlanPoint& point) {
-  return std::any_of(plans.begin(), plans.end(), [&point](const SimulatedPlan& s) { return s.point == point; });
+  return std::ranges::any_of(plans, [&point](const SimulatedPlan& s) { return s.point == point; });
 }
 
 /// A plan that may be the best. In a tie, the plan that was listed first comes first.
@@ -174,7 +174,7 @@ class PlanFinder {
     order_.assign(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked_count));
     unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked_count), queue.end());
     next_ = 0;
-    std::sort(order_.begin(), order_.end());
+    std::ranges::sort(order_);
     sort_stably(order_, [this](auto a, auto b) { return floors_[a] < floors_[b]; });
     std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place_++); });
   }
@@ -207,11 +207,10 @@ class PlanFinder {
 
   /// Throws UserError if no plan can be read, for example because of an unknown field.
   void require_readable() {
-    const bool has_floor = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
+    const bool has_floor = std::ranges::any_of(floors_, [](double floor) { return floor < kNoFloor; });
     if (has_floor || groups_.empty() || is_interrupted()) return;
     const std::vector<JudgedPlan> judged = runner_.judge({groups_.front()}).front();
-    if (!judged.empty() &&
-        std::all_of(judged.begin(), judged.end(), [](const auto& plan) { return !plan.error.empty(); }))
+    if (!judged.empty() && std::ranges::all_of(judged, [](const auto& plan) { return !plan.error.empty(); }))
       throw UserError(fmt::format("no plan can be read; the first: {}", judged.front().error));
   }
 
@@ -356,7 +355,7 @@ void PlanSearch::rank() {
   if (proved) open_floor = 0;
   const double without = best_without() ? best_without()->outcome.step_time : kNoFloor;
   const auto none_below = [without](const std::vector<double>& floors) {
-    return std::none_of(floors.begin(), floors.end(), [without](double floor) { return floor < without; });
+    return std::ranges::none_of(floors, [without](double floor) { return floor < without; });
   };
   proved_without = none_below(remaining_floors) && none_below(remaining_tight_floors);
 }

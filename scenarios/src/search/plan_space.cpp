@@ -36,7 +36,7 @@ bool is_axis(const std::string& path) {
 template <class T>
 std::vector<T> values_beside(const std::vector<T>& values, const T& value) {
   std::vector<T> sorted = values, near;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   const auto above = std::upper_bound(sorted.begin(), sorted.end(), value);
   const auto below = std::lower_bound(sorted.begin(), sorted.end(), value);
@@ -79,10 +79,10 @@ void PlanSpace::require_schedules() const {
   const std::vector<std::string> available = schedules_of_mode(scenario_.strategy);
   for (const std::string& name : axis->values) {
     pipeline_schedules().find(name, Place::named("--vary plan.pipeline.schedule"));
-    if (std::find(available.begin(), available.end(), name) == available.end())
+    if (std::ranges::find(available, name) == available.end())
       throw UserError(
-          fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; "
-                      "--strategy any can search every schedule",
+          fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; --strategy any can "
+                      "search every schedule",
                       name, scenario_.strategy,
                       available.empty() ? "no pipelines" : fmt::format("{}", fmt::join(available, ", "))));
   }
@@ -318,7 +318,7 @@ std::optional<PlanPoint> PlanSpace::legal_plan(PlanPoint point) const {
 std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanPoint& best) const {
   std::vector<std::pair<std::string, PlanPoint>> all;
   const auto add = [&](const std::string& change, const PlanPoint& p) {
-    const bool is_listed = std::any_of(all.begin(), all.end(), [&p](const auto& other) { return other.second == p; });
+    const bool is_listed = std::ranges::any_of(all, [&p](const auto& other) { return other.second == p; });
     if (fits_gpus(p) && rank_batches(p) > 0 && !(p == best) && !is_listed) all.emplace_back(change, p);
   };
   for (const SearchedDegree& degree : searched_degrees()) {
@@ -333,14 +333,13 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
       if (!fits_gpus(p)) continue;
       // Skip a degree if the micro-batch does not suit its replicas' samples.
       const std::vector<std::int64_t> micro = micro_batches(p);
-      if (std::find(micro.begin(), micro.end(), p.micro_batch) == micro.end()) continue;
+      if (std::ranges::find(micro, p.micro_batch) == micro.end()) continue;
       const auto orders = schedules(p);
       const auto is_same_order = [&p](const auto& order) {
         return order.first == p.schedule && order.second == p.chunks;
       };
-      if (p.pipeline > 1 && std::none_of(orders.begin(), orders.end(), is_same_order)) {
-        const auto same_schedule =
-            std::find_if(orders.begin(), orders.end(), [&p](const auto& o) { return o.first == p.schedule; });
+      if (p.pipeline > 1 && std::ranges::none_of(orders, is_same_order)) {
+        const auto same_schedule = std::ranges::find_if(orders, [&p](const auto& o) { return o.first == p.schedule; });
         if (same_schedule == orders.end()) continue;
         p.chunks = same_schedule->second;
       }

@@ -97,7 +97,7 @@ std::vector<double> times_of(const StageCosts& costs) {
     for (const auto& span_costs : spans)
       for (const auto& cost : span_costs)
         if (cost) times.push_back(cost->time);
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   times.erase(std::unique(times.begin(), times.end()), times.end());
   return times;
 }
@@ -112,7 +112,7 @@ std::vector<Submesh> submeshes(int nodes, int devices_of_node) {
     while (part % factor != 0) ++factor;
     all.push_back({1, part /= factor});
   }
-  std::reverse(all.begin(), all.end());
+  std::ranges::reverse(all);
   return all;
 }
 
@@ -128,7 +128,7 @@ double pipeline_time(const StageCosts& costs, const std::vector<StageChoice>& st
 
 bool stages_fit(const StageCosts& costs, const std::vector<StageChoice>& stages, int micro_batches, double capacity) {
   int stages_to_end = static_cast<int>(stages.size());
-  return std::all_of(stages.begin(), stages.end(), [&](const StageChoice& stage) {
+  return std::ranges::all_of(stages, [&](const StageChoice& stage) {
     return stage_fits(*cost_of(costs, stage), std::min(stages_to_end--, micro_batches), capacity);
   });
 }
@@ -141,8 +141,7 @@ std::optional<StageDivision> divide_stages(const StageCosts& costs, const std::v
   const double least_sum = table.solve(limits.back());
   if (least_sum == kNoStage) return std::nullopt;
   // A larger limit allows more divisions. Find the first limit that allows any.
-  const auto first =
-      std::partition_point(limits.begin(), limits.end(), [&](double limit) { return table.solve(limit) == kNoStage; });
+  const auto first = std::ranges::partition_point(limits, [&](double limit) { return table.solve(limit) == kNoStage; });
   StageDivision best{{}, kNoStage};
   for (auto limit = first; limit != limits.end(); ++limit) {
     // No division with this time of the slowest stage can be better.

@@ -206,7 +206,7 @@ class ScheduleFloor {
 
   double task_time(const StagePlan& plan_of_stage, const PipelineTask& task, bool first, bool last) {
     std::vector<int> layers = plan_of_stage.chunks[static_cast<std::size_t>(task.chunk)];
-    if (task.pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+    if (task.pass != Pass::forward) std::ranges::reverse(layers);
     if (shards_parameters()) return sharded_task_time(plan_of_stage, layers, task.pass, first, last);
     double sum = 0;
     for (const int layer : layers) sum += floors_.seconds(task.pass, layer, first);
@@ -304,7 +304,7 @@ class ScheduleFloor {
                            const GradientBucket& bucket) const {
     for (std::size_t chunk = 0; chunk < plan_of_stage.chunks.size(); ++chunk) {
       const std::vector<int>& layers = plan_of_stage.chunks[chunk];
-      if (std::find(layers.begin(), layers.end(), bucket.layer) == layers.end()) continue;
+      if (std::ranges::find(layers, bucket.layer) == layers.end()) continue;
       // Time of the backward pass from that layer to the end of the chunk. A pass for weights alone takes less.
       double rest = 0;
       for (const int layer : layers)

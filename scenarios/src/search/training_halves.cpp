@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/planning/plan.hpp"

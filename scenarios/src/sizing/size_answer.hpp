@@ -46,7 +46,7 @@ struct SizePhase {
 };
 
 /// A model on a number of nodes of one type, with the best plan found there. Nodes of another type that are owned already
-/// may train in the same job. `terms` are those by which it is judged (see best_way).
+/// may train in the same job. `terms` are those by which it is judged (see best_payment).
 struct SizeRow : ClusterName {
   int gpus = 0;  ///< devices of all nodes of the job
   /// Parts of the training before all of its nodes are delivered, on those that are there; empty: it waits for all of them.
@@ -206,18 +206,18 @@ struct SizeNetworks {
 };
 
 /// The ways to train on nodes that are owned and on bought ones of another type.
-enum class IslandWay : std::uint8_t {
+enum class IslandKind : std::uint8_t {
   owned_alone,   ///< the owned nodes train, and nothing is bought
   more_owned,    ///< the owned nodes and bought ones of the same type train
   bought_alone,  ///< the bought nodes train; the owned ones are left to other work
   one_job,       ///< both train one model in one job
   two_jobs       ///< each type trains a model of its own on a part of the tokens, and both end at the same time
 };
-const char* name_of(IslandWay);
+const char* name_of(IslandKind);
 
 /// One of these ways. Figures are those of `run` of its scenarios.
 struct SizeIsland {
-  IslandWay kind = IslandWay::owned_alone;
+  IslandKind kind = IslandKind::owned_alone;
   std::string node;                       ///< type of the nodes beside the owned ones; empty: there are none
   int nodes = 0;                          ///< number of these nodes
   int bought_nodes = 0, bought_gpus = 0;  ///< nodes and devices to buy

@@ -28,7 +28,7 @@ constexpr double kMostPercent = 100, kLeastYears = 0.1, kMostYears = 50;
 constexpr double kTie = 1e-9;
 
 /// The cost of a way, and the least deadline that it meets.
-struct WayFigures {
+struct PaymentFigures {
   double cost = 0, needed_days = 0;
 };
 
@@ -36,7 +36,7 @@ struct WayFigures {
 struct VariedQuantity {
   std::string name;
   double value = 0;
-  std::function<WayFigures(std::size_t payment, double value)> figures;
+  std::function<PaymentFigures(std::size_t payment, double value)> figures;
   std::function<SizeLimits(double value)> limits;
   std::vector<double> candidates;  ///< values at which the decision may change
   bool is_limit = false;           ///< the deadline or the budget: the present value itself may be the last
@@ -44,13 +44,13 @@ struct VariedQuantity {
 
 class ChangeFinder {
  public:
-  ChangeFinder(const SizeAnswer& answer, const Prices& prices, const std::vector<SizeWay>& ways,
-               const SizeWay& decision)
+  ChangeFinder(const SizeAnswer& answer, const Prices& prices, const std::vector<Payment>& payments,
+               const Payment& decision)
       : answer_(answer),
         prices_(answer, prices),
-        ways_(ways),
-        decided_(static_cast<std::size_t>(&decision - ways.data())) {
-    for (const SizeWay& payment : ways) timed_.push_back({prices_.offer(payment), prices_.main_part(payment).part});
+        payments_(payments),
+        decided_(static_cast<std::size_t>(&decision - payments.data())) {
+    for (const Payment& payment : payments) timed_.push_back({prices_.offer(payment), prices_.main_part(payment).part});
   }
 
   std::vector<SizeThreshold> find() {
@@ -68,7 +68,7 @@ class ChangeFinder {
  private:
   const SizeAnswer& answer_;
   SizePrices prices_;
-  const std::vector<SizeWay>& ways_;
+  const std::vector<Payment>& payments_;
   const std::size_t decided_;
   struct TimedCost {
     const Prices::Offer* offer = nullptr;
@@ -77,7 +77,7 @@ class ChangeFinder {
   std::vector<TimedCost> timed_;  // indexed by way
   std::vector<SizeThreshold> all_;
 
-  WayFigures own_figures(std::size_t i) const { return {ways_[i].cost, ways_[i].needed_days()}; }
+  PaymentFigures own_figures(std::size_t i) const { return {payments_[i].cost, payments_[i].needed_days()}; }
 
   VariedQuantity varied(const std::string& name, double value) const {
     return {name,
@@ -93,10 +93,10 @@ class ChangeFinder {
     std::optional<std::size_t> best;
     double least_cost = 0;
     const SizeLimits limits = quantity.limits(value);
-    for (std::size_t i = 0; i < ways_.size(); ++i) {
-      const WayFigures figures = quantity.figures(i, value);
+    for (std::size_t i = 0; i < payments_.size(); ++i) {
+      const PaymentFigures figures = quantity.figures(i, value);
       if (!limits.admits(figures.cost, figures.needed_days)) continue;
-      if (best && !is_better_way(ways_[i], figures.cost, ways_[*best], least_cost)) continue;
+      if (best && !is_better_payment(payments_[i], figures.cost, payments_[*best], least_cost)) continue;
       best = i;
       least_cost = figures.cost;
     }
@@ -112,7 +112,7 @@ class ChangeFinder {
       return !(share >= kLeastShare) || share > kMostShare || is_whole ||
              (!quantity.is_limit && std::abs(share - 1) < kTie);
     });
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     for (auto value = std::upper_bound(values.begin(), values.end(), quantity.value); value != values.begin();)
       if (add_change(quantity, *--value, -kBeyond)) break;
     for (auto value = std::lower_bound(values.begin(), values.end(), quantity.value); value != values.end(); ++value)
@@ -128,7 +128,7 @@ class ChangeFinder {
     change.value = quantity.value;
     change.threshold = is_own_value ? std::nextafter(value, 0.0) : value;
     if (next) {
-      const SizeWay& payment = ways_[*next];
+      const Payment& payment = payments_[*next];
       static_cast<ClusterName&>(change) = *payment.row;
       change.terms = payment.terms;
     }
@@ -151,16 +151,17 @@ class ChangeFinder {
                  own_cost = quantity.figures(decided_, value).cost;
     double least = HUGE_VAL;
     for (const SizeGap& gap : answer_.gaps)
-      for (std::size_t i = 0; i < ways_.size(); ++i) {
-        const SizeRow& row = *ways_[i].row;
+      for (std::size_t i = 0; i < payments_.size(); ++i) {
+        const SizeRow& row = *payments_[i].row;
         const bool is_of_gap =
-            has_same_types(row, gap) && row.nodes == gap.from && row.parameters == ways_[decided_].row->parameters;
+            has_same_types(row, gap) && row.nodes == gap.from && row.parameters == payments_[decided_].row->parameters;
         if (!is_of_gap) continue;
-        const WayFigures figures = quantity.figures(i, value);
+        const PaymentFigures figures = quantity.figures(i, value);
         const double share = static_cast<double>(gap.nodes) / gap.from;
         const double cost = gap.is_above() ? std::max(figures.cost, gap.least_cost) : figures.cost * share;
-        const double days = gap.is_above() ? figures.needed_days * gap.from / gap.most
-                                           : figures.needed_days * answer_.days / ways_[i].needed_days() * (1 + kTie);
+        const double days = gap.is_above()
+                                ? figures.needed_days * gap.from / gap.most
+                                : figures.needed_days * answer_.days / payments_[i].needed_days() * (1 + kTie);
         const double most = gap.is_above() ? cost_of_next : own_cost;
         if (cost >= std::min(least, most * (1 - kTie)) || !limits.admits(cost, days)) continue;
         found = &gap;
@@ -173,11 +174,11 @@ class ChangeFinder {
     std::vector<std::string> names;
     std::map<std::string, double> values;
     std::map<std::string, std::vector<double>> parts;  // the part of the cost of each way that follows a price
-    for (std::size_t i = 0; i < ways_.size(); ++i)
-      for (const PricePart& part : prices_.parts(ways_[i])) {
+    for (std::size_t i = 0; i < payments_.size(); ++i)
+      for (const PricePart& part : prices_.parts(payments_[i])) {
         if (values.try_emplace(part.quantity, part.price).second) {
           names.push_back(part.quantity);
-          parts[part.quantity].resize(ways_.size());
+          parts[part.quantity].resize(payments_.size());
         }
         parts[part.quantity][i] = part.part;
       }
@@ -186,11 +187,11 @@ class ChangeFinder {
       const std::vector<double>& part = parts[name];
       VariedQuantity quantity = varied(name, value);
       quantity.figures = [this, &part, value](std::size_t i, double price) {
-        return WayFigures{ways_[i].cost + part[i] * (price / value - 1), ways_[i].needed_days()};
+        return PaymentFigures{payments_[i].cost + part[i] * (price / value - 1), payments_[i].needed_days()};
       };
-      const double cost = ways_[decided_].cost;
-      for (std::size_t i = 0; i < ways_.size(); ++i) {
-        const double other = ways_[i].cost;
+      const double cost = payments_[decided_].cost;
+      for (std::size_t i = 0; i < payments_.size(); ++i) {
+        const double other = payments_[i].cost;
         if (part[i] != part[decided_])
           quantity.candidates.push_back(value * (1 + (other - cost) / (part[decided_] - part[i])));
         if (answer_.budget > 0 && part[i] != 0)
@@ -205,7 +206,7 @@ class ChangeFinder {
     deadline.limits = [this](double days) { return SizeLimits{days, answer_.budget}; };
     budget.limits = [this](double money) { return SizeLimits{answer_.days, money}; };
     deadline.is_limit = budget.is_limit = true;
-    for (const SizeWay& payment : ways_) {
+    for (const Payment& payment : payments_) {
       deadline.candidates.push_back(payment.needed_days());
       budget.candidates.push_back(payment.cost);
     }
@@ -216,25 +217,25 @@ class ChangeFinder {
   /// Varies the time until the last nodes of a type are delivered. Those of earlier batches come as before.
   void add_deliveries() {
     std::map<std::string, double> waits;  // indexed by node type
-    for (const SizeWay& payment : ways_)
+    for (const Payment& payment : payments_)
       if (payment.wait > 0) waits[payment.row->node] = std::max(waits[payment.row->node], payment.wait);
     for (const auto& [node, wait] : waits) {
       VariedQuantity delivery = varied(fmt::format("delivery of {} in days", node), wait);
       const auto waits_as = [this, type = node, wait = wait](std::size_t i) {
-        return ways_[i].row->node == type && ways_[i].wait == wait;
+        return payments_[i].row->node == type && payments_[i].wait == wait;
       };
       const auto needed_at = [this](std::size_t i, double days) {
-        SizeWay moved = ways_[i];
+        Payment moved = payments_[i];
         moved.wait = moved.grows ? std::max(days, moved.row->phases.back().begin_days) : days;
         return moved.needed_days();
       };
       delivery.figures = [this, waits_as, needed_at](std::size_t i, double days) {
-        return WayFigures{ways_[i].cost, waits_as(i) ? needed_at(i, days) : ways_[i].needed_days()};
+        return PaymentFigures{payments_[i].cost, waits_as(i) ? needed_at(i, days) : payments_[i].needed_days()};
       };
-      for (std::size_t i = 0; i < ways_.size(); ++i) {
+      for (std::size_t i = 0; i < payments_.size(); ++i) {
         if (!waits_as(i)) continue;
-        if (!ways_[i].grows)
-          delivery.candidates.push_back(answer_.days - ways_[i].days * ways_[i].longest);
+        if (!payments_[i].grows)
+          delivery.candidates.push_back(answer_.days - payments_[i].days * payments_[i].longest);
         else if (const auto days = root(wait * kLeastShare, wait * kMostShare,
                                         [&](double value) { return needed_at(i, value) - answer_.days; }))
           delivery.candidates.push_back(*days);
@@ -247,7 +248,7 @@ class ChangeFinder {
   /// of the simulation. Rents change with the time, purchase prices do not.
   void add_times() {
     std::set<std::string> nodes;
-    for (const SizeWay& payment : ways_) nodes.insert(types_in_words(*payment.row));
+    for (const Payment& payment : payments_) nodes.insert(types_in_words(*payment.row));
     for (const std::string& node : nodes) {
       VariedQuantity time = varied(fmt::format("time of {} in % of the simulated", node), 100);
       time.figures = [this, &node](std::size_t i, double percent) { return scaled(i, node, percent / 100); };
@@ -258,8 +259,8 @@ class ChangeFinder {
 
   /// Varies the tokens of the training: all times are in proportion to them.
   void add_tokens() {
-    const double tokens = ways_[decided_].row->tokens;
-    const bool is_one_length = std::ranges::all_of(ways_, [tokens](const SizeWay& payment) {
+    const double tokens = payments_[decided_].row->tokens;
+    const bool is_one_length = std::ranges::all_of(payments_, [tokens](const Payment& payment) {
       constexpr double last_step = 0.01;  // the last step is a whole one
       return std::abs(payment.row->tokens - tokens) <= last_step * tokens;
     });
@@ -284,16 +285,16 @@ class ChangeFinder {
   void add_site_power() {
     constexpr double kilo = 1e3;
     const double power = answer_.site_limits.empty() ? 0 : answer_.site_limits.front().site_power;
-    if (power <= 0 || !std::isfinite(site_power(*ways_[decided_].row))) return;
+    if (power <= 0 || !std::isfinite(site_power(*payments_[decided_].row))) return;
     VariedQuantity quantity = varied("power of the site in kW", power / kilo);
     quantity.is_limit = true;
     quantity.figures = [this](std::size_t i, double kilowatts) {
-      WayFigures figures = own_figures(i);
-      if (const double needed = site_power(*ways_[i].row); std::isfinite(needed) && needed > kilowatts * kilo)
+      PaymentFigures figures = own_figures(i);
+      if (const double needed = site_power(*payments_[i].row); std::isfinite(needed) && needed > kilowatts * kilo)
         figures.needed_days = HUGE_VAL;
       return figures;
     };
-    for (const SizeWay& payment : ways_) quantity.candidates.push_back(site_power(*payment.row) / kilo);
+    for (const Payment& payment : payments_) quantity.candidates.push_back(site_power(*payment.row) / kilo);
     add(std::move(quantity));
   }
 
@@ -317,7 +318,7 @@ class ChangeFinder {
     const double interest = purchase.interest, share = purchase.yearly_share();
     if ((answer_.purchase && answer_.total_years <= 0) || interest <= 0) return;
     std::vector<double> part;  // the yearly share of a price in the cost of each way
-    for (const SizeWay& payment : ways_)
+    for (const Payment& payment : payments_)
       part.push_back(answer_.total_years > 0 ? payment.row->ownership->price() * share * answer_.total_years
                                              : SizePrices::network_part(payment));
     const auto share_at = [&purchase](double percent) {
@@ -327,16 +328,17 @@ class ChangeFinder {
     };
     VariedQuantity quantity = varied("interest in %", interest * 100);
     quantity.figures = [this, &part, share, share_at](std::size_t i, double percent) {
-      return WayFigures{ways_[i].cost + part[i] * (share_at(percent) / share - 1), ways_[i].needed_days()};
+      return PaymentFigures{payments_[i].cost + part[i] * (share_at(percent) / share - 1), payments_[i].needed_days()};
     };
     const auto add_candidate = [&](double wanted_share) {
       const auto value = root(1e-6, kMostPercent, [&](double percent) { return share_at(percent) - wanted_share; });
       if (value) quantity.candidates.push_back(*value);
     };
-    for (std::size_t i = 0; i < ways_.size(); ++i) {
+    for (std::size_t i = 0; i < payments_.size(); ++i) {
       if (part[i] != part[decided_])
-        add_candidate(share * (1 + (ways_[i].cost - ways_[decided_].cost) / (part[decided_] - part[i])));
-      if (answer_.budget > 0 && part[i] > 0) add_candidate(share * (1 + (answer_.budget - ways_[i].cost) / part[i]));
+        add_candidate(share * (1 + (payments_[i].cost - payments_[decided_].cost) / (part[decided_] - part[i])));
+      if (answer_.budget > 0 && part[i] > 0)
+        add_candidate(share * (1 + (answer_.budget - payments_[i].cost) / part[i]));
     }
     add(std::move(quantity));
   }
@@ -349,17 +351,17 @@ class ChangeFinder {
     const auto cost_at = [this, &purchase](std::size_t i, double value) {
       Purchase other = purchase;
       other.years = value;
-      const Ownership& o = *ways_[i].row->ownership;
+      const Ownership& o = *payments_[i].row->ownership;
       return value * (o.year() + o.price() * (other.yearly_share() - purchase.yearly_share()));
     };
     VariedQuantity quantity = varied("depreciation in years", years);
     quantity.figures = [this, cost_at](std::size_t i, double value) {
-      return WayFigures{cost_at(i, value), ways_[i].needed_days()};
+      return PaymentFigures{cost_at(i, value), payments_[i].needed_days()};
     };
     const auto add_candidate = [&](const std::function<double(double)>& function) {
       if (const auto value = root(kLeastYears, kMostYears, function)) quantity.candidates.push_back(*value);
     };
-    for (std::size_t i = 0; i < ways_.size(); ++i) {
+    for (std::size_t i = 0; i < payments_.size(); ++i) {
       if (i != decided_)
         add_candidate([&](double value) { return (cost_at(i, value) - cost_at(decided_, value)) / value; });
       if (answer_.budget > 0) add_candidate([&](double value) { return cost_at(i, value) - answer_.budget; });
@@ -368,18 +370,18 @@ class ChangeFinder {
   }
 
   /// Returns true if a way trains on these types of nodes. `node` empty: any way does.
-  static bool is_on(const SizeWay& payment, const std::string& node) {
+  static bool is_on(const Payment& payment, const std::string& node) {
     return node.empty() || types_in_words(*payment.row) == node;
   }
 
-  WayFigures scaled(std::size_t i, const std::string& node, double factor) const {
-    const SizeWay& payment = ways_[i];
+  PaymentFigures scaled(std::size_t i, const std::string& node, double factor) const {
+    const Payment& payment = payments_[i];
     if (!is_on(payment, node)) return own_figures(i);
     return {scaled_cost(payment, timed_[i], factor), payment.end_at(payment.longest * factor)};
   }
 
   /// Returns the cost of a way if its training takes `factor` times as long.
-  static double scaled_cost(const SizeWay& payment, const TimedCost& timed, double factor) {
+  static double scaled_cost(const Payment& payment, const TimedCost& timed, double factor) {
     if (payment.terms == kPurchase) return payment.cost;
     if (!timed.offer || timed.offer->months <= 0) return payment.cost * factor;
     const double hours = payment.days * kHoursOfTimedDay;
@@ -388,16 +390,16 @@ class ChangeFinder {
   }
 
   /// Returns the factor of the time of a way at which it ends at the deadline.
-  double latest_factor(const SizeWay& payment) const { return payment.done(answer_.days) / payment.longest; }
+  double latest_factor(const Payment& payment) const { return payment.done(answer_.days) / payment.longest; }
 
   /// Lists the factors at which the decision may change: a way misses the deadline, a reserved term ends, or two costs, or a
   /// cost and the budget, are equal. Costs are linear between the ends of terms.
   std::vector<double> time_factors(const std::string& node) const {
-    const SizeWay& decision = ways_[decided_];
+    const Payment& decision = payments_[decided_];
     const double most = is_on(decision, node) ? std::max(1.0, latest_factor(decision)) : 1;
     std::vector<double> all;
     std::set<double> ends{0, most};
-    for (const SizeWay& payment : ways_) {
+    for (const Payment& payment : payments_) {
       if (!is_on(payment, node)) continue;
       all.push_back(latest_factor(payment));
       const Prices::Offer* offer = prices_.offer(payment);
@@ -414,7 +416,7 @@ class ChangeFinder {
         const double crossing = first + difference * (second - first) / (difference - next_difference);
         if (crossing >= begin && crossing <= *end) all.push_back(crossing);
       };
-      for (std::size_t i = 0; i < ways_.size(); ++i) {
+      for (std::size_t i = 0; i < payments_.size(); ++i) {
         const double other = scaled(i, node, first).cost, next_other = scaled(i, node, second).cost;
         cross(other - cost, next_other - next_cost);
         if (answer_.budget > 0) cross(other - answer_.budget, next_other - answer_.budget);
@@ -427,8 +429,8 @@ class ChangeFinder {
 }  // namespace
 
 std::vector<SizeThreshold> decision_changes(const SizeAnswer& answer, const Prices& prices,
-                                            const std::vector<SizeWay>& ways, const SizeWay& decision) {
-  return ChangeFinder(answer, prices, ways, decision).find();
+                                            const std::vector<Payment>& payments, const Payment& decision) {
+  return ChangeFinder(answer, prices, payments, decision).find();
 }
 
 }  // namespace trainyard

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "models/energy/energy.hpp"
@@ -16,11 +15,11 @@ namespace {
 
 constexpr double kHoursOfChoiceDay = 24;
 
-double used_hours(const SizeWay& payment) { return payment.days * kHoursOfChoiceDay; }
+double used_hours(const Payment& payment) { return payment.days * kHoursOfChoiceDay; }
 
 /// A way with its choice, and the part of its compared cost that is in proportion to the price of the choice.
-struct PricedWay {
-  SizeWay payment;
+struct PricedPayment {
+  Payment payment;
   SizeChoice choice;
   double purchase_part = 0, money_part = 0;
 
@@ -30,9 +29,9 @@ struct PricedWay {
 
 /// Returns the value of the price of `varied` at which two choices cost equally much, if no other price changes. No
 /// value: there is none above 0.
-std::optional<double> equal_cost_price(const SizeChoice& varied, const PricedWay& a, const PricedWay& b,
+std::optional<double> equal_cost_price(const SizeChoice& varied, const PricedPayment& a, const PricedPayment& b,
                                        bool by_purchase) {
-  const auto part = [&](const PricedWay& each) {
+  const auto part = [&](const PricedPayment& each) {
     return each.choice.quantity == varied.quantity ? each.part(by_purchase) : 0;
   };
   if (varied.quantity.empty() || part(a) == part(b)) return std::nullopt;
@@ -46,16 +45,16 @@ class ChoiceList {
   ChoiceList(const SizeAnswer& answer, const Prices& prices)
       : answer_(answer), prices_(prices), size_prices_(answer, prices) {}
 
-  std::vector<PricedWay> list(const std::string& model) {
+  std::vector<PricedPayment> list(const std::string& model) {
     for (const auto* rows : {&answer_.rows, &answer_.other_networks})
       for (const SizeRow& row : *rows) {
         if (row.model != model) continue;
         // In a question of a purchase, a rent includes its network.
         if (rows == &answer_.rows || !answer_.purchase)
-          for (const SizeWay& payment : rents_of(answer_, row)) add(payment);
-        if (const std::optional<SizeWay> payment = purchase_of(answer_, row)) add(*payment);
+          for (const Payment& payment : rents_of(answer_, row)) add(payment);
+        if (const std::optional<Payment> payment = purchase_of(answer_, row)) add(*payment);
       }
-    sort_stably(best_, [](const PricedWay& a, const PricedWay& b) {
+    sort_stably(best_, [](const PricedPayment& a, const PricedPayment& b) {
       if (a.choice.missed.empty() != b.choice.missed.empty()) return a.choice.missed.empty();
       return a.choice.money < b.choice.money;
     });
@@ -66,15 +65,15 @@ class ChoiceList {
   const SizeAnswer& answer_;
   const Prices& prices_;
   SizePrices size_prices_;
-  std::vector<PricedWay> best_;
+  std::vector<PricedPayment> best_;
 
   /// Takes the way if no other of its kind is better.
-  void add(const SizeWay& payment) {
-    const auto rank = [this](const SizeWay& w) {
+  void add(const Payment& payment) {
+    const auto rank = [this](const Payment& w) {
       const bool is_late = w.needed_days() > answer_.days;
       return std::tuple(!meets_all(answer_, w), is_late, is_late ? w.end() : w.cost);
     };
-    const auto other = std::ranges::find_if(best_, [&payment](const PricedWay& listed) {
+    const auto other = std::ranges::find_if(best_, [&payment](const PricedPayment& listed) {
       return listed.payment.row->node == payment.row->node && listed.payment.row->beside == payment.row->beside &&
              listed.payment.terms == payment.terms;
     });
@@ -84,8 +83,8 @@ class ChoiceList {
       *other = priced(payment);
   }
 
-  PricedWay priced(const SizeWay& payment) {
-    PricedWay priced{payment, choice_of_way(answer_, payment)};
+  PricedPayment priced(const Payment& payment) {
+    PricedPayment priced{payment, choice_of_payment(answer_, payment)};
     SizeChoice& choice = priced.choice;
     const PricePart part = size_prices_.main_part(payment);
     choice.quantity = part.quantity;
@@ -119,17 +118,17 @@ const NodeType& SizePrices::type(const std::string& node) {
                    .first->second;
 }
 
-const Prices::Offer* SizePrices::offer(const SizeWay& payment) const {
+const Prices::Offer* SizePrices::offer(const Payment& payment) const {
   const auto found = std::ranges::find_if(
       prices_.offers, [&payment](const Prices::Offer& each) { return each.name() == payment.terms; });
   return found == prices_.offers.end() ? nullptr : &*found;
 }
 
-double SizePrices::network_part(const SizeWay& payment) {
+double SizePrices::network_part(const Payment& payment) {
   return payment.row->days() > 0 ? payment.row->network_cost * payment.days / payment.row->days() : 0;
 }
 
-PricePart SizePrices::nodes_part(const SizeWay& payment, bool by_quantity) {
+PricePart SizePrices::nodes_part(const Payment& payment, bool by_quantity) {
   const SizeRow& row = *payment.row;
   const Ownership& o = *row.ownership;
   const double nodes_price = o.purchase_prices.at("nodes"), bought_nodes = bought_nodes_of(row);
@@ -149,7 +148,7 @@ PricePart SizePrices::nodes_part(const SizeWay& payment, bool by_quantity) {
   return part;
 }
 
-PricePart SizePrices::main_part(const SizeWay& payment) {
+PricePart SizePrices::main_part(const Payment& payment) {
   if (payment.terms.empty()) return {};
   if (payment.terms == kPurchase) return nodes_part(payment, true);
   if (payment.terms == "electricity")
@@ -168,7 +167,7 @@ PricePart SizePrices::main_part(const SizeWay& payment) {
   return {};
 }
 
-std::vector<PricePart> SizePrices::parts(const SizeWay& payment) {
+std::vector<PricePart> SizePrices::parts(const Payment& payment) {
   std::vector<PricePart> all;
   const auto add = [&all](PricePart part) {
     if (!part.quantity.empty() && part.price > 0 && part.part != 0) all.push_back(std::move(part));
@@ -184,7 +183,7 @@ std::vector<PricePart> SizePrices::parts(const SizeWay& payment) {
   return all;
 }
 
-std::vector<PricePart> SizePrices::purchase_parts(const SizeWay& payment) {
+std::vector<PricePart> SizePrices::purchase_parts(const Payment& payment) {
   std::vector<PricePart> all{nodes_part(payment, false)};
   const auto add = [&all](PricePart part) { all.push_back(std::move(part)); };
   const Purchase& purchase = prices_.purchase;
@@ -221,7 +220,7 @@ std::string late_delivery(const SizeAnswer& answer, const SizeChoice& choice) {
 
 int bought_nodes_of(const SizeRow& row) { return row.nodes + row.beside_nodes - row.ownership->owned_nodes; }
 
-SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
+SizeChoice choice_of_payment(const SizeAnswer& answer, const Payment& payment) {
   const SizeRow& row = *payment.row;
   SizeChoice choice;
   static_cast<ClusterName&>(choice) = row;
@@ -248,12 +247,12 @@ SizeChoice choice_of_way(const SizeAnswer& answer, const SizeWay& payment) {
 }
 
 std::vector<SizeChoice> size_choices(const SizeAnswer& answer, const Prices& prices, const std::string& model,
-                                     const SizeWay* decision) {
-  std::vector<PricedWay> all = ChoiceList(answer, prices).list(model);
+                                     const Payment* decision) {
+  std::vector<PricedPayment> all = ChoiceList(answer, prices).list(model);
   const auto decided =
-      std::ranges::find_if(all, [&](const PricedWay& each) { return decision && each.payment.is_same(*decision); });
+      std::ranges::find_if(all, [&](const PricedPayment& each) { return decision && each.payment.is_same(*decision); });
   std::vector<SizeChoice> choices;
-  for (PricedWay& each : all) {
+  for (PricedPayment& each : all) {
     SizeChoice& choice = each.choice;
     if (decided != all.end() && &each == &*decided) {
       choice.decision = true;
@@ -264,7 +263,7 @@ std::vector<SizeChoice> size_choices(const SizeAnswer& answer, const Prices& pri
       choice.break_even = equal_cost_price(choice, *decided, each, by_purchase);
     }
   }
-  for (PricedWay& each : all) choices.push_back(std::move(each.choice));
+  for (PricedPayment& each : all) choices.push_back(std::move(each.choice));
   return choices;
 }
 

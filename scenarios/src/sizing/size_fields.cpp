@@ -1,5 +1,4 @@
 // JSON fields of `trainyard size`.
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -238,15 +237,14 @@ JsonFields<SizeIsland> size_island_fields() {
   using I = SizeIsland;
   const auto is_good = [](const I& i) { return i.good(); };
   const auto has_type = [](const I& i) { return !i.node.empty(); };
-  const auto is_pair = [](const I& i) { return i.kind == IslandWay::two_jobs; };
+  const auto is_pair = [](const I& i) { return i.kind == IslandKind::two_jobs; };
   const char *if_possible = "if the training is possible", *with_type = "unless the owned nodes are alone",
              *if_pair = "of two jobs";
   return JsonFields<I>()
       .value(
           "way", "", [](auto& i) { return std::string(name_of(i.kind)); },
           "owned alone, more of them (owned and bought nodes of one type), bought alone (owned nodes are left to other "
-          "work), one job on both, or two jobs: one on each "
-          "type, with a model of its own and a part of the samples")
+          "work), one job on both, or two jobs: one on each type, with a model of its own and a part of the samples")
       .value("node", "", &I::node, "type of the nodes beside the owned ones")
       .value("nodes", "", &I::nodes, "number of these nodes")
       .when_since("node", has_type, with_type)

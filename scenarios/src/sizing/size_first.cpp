@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "scenarios/src/search/plan_memory.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "scenarios/src/sizing/size_plans.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -205,7 +205,7 @@ void FirstAnswer::simulate(std::vector<PromisingCase> cases, std::size_t all_cas
   if (row_ && (!found || !is_better_row(answer_, *found, *row_))) return;
   row_ = found;
   if (row_)
-    if (const std::optional<SizeWay> payment = best_way(answer_, *row_)) take_way(answer_, *payment, *row_);
+    if (const std::optional<Payment> payment = best_payment(answer_, *row_)) apply_payment(answer_, *payment, *row_);
   std::vector<SizeBound> bounds;
   for (const PromisingCase& each : cases) bounds.push_back(each.bound);
   if (question_.options().first_answer) question_.options().first_answer(bounds, all_cases, row_ ? &*row_ : nullptr);
@@ -213,7 +213,7 @@ void FirstAnswer::simulate(std::vector<PromisingCase> cases, std::size_t all_cas
 
 void keep_first_row(SizeAnswer& answer, const SizeRow& first_row) {
   const auto meets = [&answer](const SizeRow& row) {
-    const std::optional<SizeWay> payment = best_way(answer, row);
+    const std::optional<Payment> payment = best_payment(answer, row);
     return payment && meets_all(answer, *payment);
   };
   const bool is_needed = !answer.unfinished.empty() || (meets(first_row) && std::ranges::none_of(answer.rows, meets));

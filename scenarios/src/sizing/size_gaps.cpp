@@ -134,10 +134,10 @@ class NextSizes {
 
   /// Returns the gap whose next size is searched: that of the next way, then that of the nearest threshold. Null: none.
   const SizeGap* wanted() const {
-    const std::vector<SizeWay> ways = ways_of(answer_);
-    const SizeWay* decision = decided_way(answer_, ways);
+    const std::vector<Payment> payments = payments_of(answer_);
+    const Payment* decision = decided_payment(answer_, payments);
     if (!decision) return nullptr;
-    if (const SizeGap* gap = gap_before_next(answer_, ways, *decision)) return gap;
+    if (const SizeGap* gap = gap_before_next(answer_, payments, *decision)) return gap;
     const SizeGap* nearest = nullptr;
     double least = HUGE_VAL;
     for (const SizeThreshold& threshold : answer_.thresholds) {
@@ -174,18 +174,19 @@ void search_next_sizes(SizeAnswer& answer, const SizeQuestion& question, const s
   if (question.options().gpus <= 0) NextSizes(answer, question, cases, searches).run();
 }
 
-const SizeWay* next_way(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay& decision) {
-  const SizeWay* next = nullptr;
-  for (const SizeWay& payment : ways)
+const Payment* next_payment(const SizeAnswer& answer, const std::vector<Payment>& payments, const Payment& decision) {
+  const Payment* next = nullptr;
+  for (const Payment& payment : payments)
     if (!payment.is_same(decision) && meets_all(answer, payment) &&
         payment.row->parameters == decision.row->parameters &&
-        (!next || is_better_way(payment, payment.cost, *next, next->cost)))
+        (!next || is_better_payment(payment, payment.cost, *next, next->cost)))
       next = &payment;
   return next;
 }
 
-const SizeGap* gap_before_next(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay& decision) {
-  const SizeWay* next = next_way(answer, ways, decision);
+const SizeGap* gap_before_next(const SizeAnswer& answer, const std::vector<Payment>& payments,
+                               const Payment& decision) {
+  const Payment* next = next_payment(answer, payments, decision);
   for (const SizeGap& gap : answer.gaps) {
     if (!gap.is_above() || !has_same_types(*decision.row, gap) || decision.row->nodes != gap.from) continue;
     const double least_cost = std::max(gap.least_cost, decision.cost);

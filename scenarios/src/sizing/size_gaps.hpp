@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "scenarios/src/sizing/size_islands.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 
 namespace trainyard {
 
@@ -16,8 +16,8 @@ void search_next_sizes(SizeAnswer&, const SizeQuestion&, const std::vector<SizeC
 
 /// Returns the way that comes next to the decision: the best other one that meets all conditions with a model of the same
 /// size. Null: there is none.
-const SizeWay* next_way(const SizeAnswer&, const std::vector<SizeWay>&, const SizeWay& decision);
+const Payment* next_payment(const SizeAnswer&, const std::vector<Payment>&, const Payment& decision);
 /// Returns the gap above the decision if one of its sizes may come before the next way. Null: none may.
-const SizeGap* gap_before_next(const SizeAnswer&, const std::vector<SizeWay>&, const SizeWay& decision);
+const SizeGap* gap_before_next(const SizeAnswer&, const std::vector<Payment>&, const Payment& decision);
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 
 namespace trainyard {
 
@@ -53,8 +53,7 @@ std::string growth_reason(const SizeGrowth& growth) {
                                  phase.begin_days, phase.nodes == 1 ? "does" : "do", phase.share * 100));
   return fmt::format(
       "The nodes are delivered in batches. The training begins on the first ones{}, and ends after {}: {}. If it "
-      "waited "
-      "for all nodes, it would end after {}.",
+      "waited for all nodes, it would end after {}.",
       growth.phases.size() > 1 ? ", grows" : "", days_words(growth.end_days), fmt::join(phases, ", "),
       days_words(growth.full_days));
 }
@@ -121,7 +120,7 @@ double DeliveryPhases::useful_days(const SizeCase& size_case, int nodes) {
   SizeRow phases;
   phases.phases = before(size_case, nodes);
   if (phases.phases.empty()) return days;
-  SizeWay earlier;
+  Payment earlier;
   earlier.row = &phases;
   earlier.grows = true;
   earlier.days = HUGE_VAL;  // the part that all nodes do is not known

@@ -71,13 +71,13 @@ class IslandSearch {
       return row.node == own_row.node && row.nodes == own_row.nodes && row.beside.empty();
     });
     if (!is_known) answer_.rows.push_back(own_row);
-    islands.rows.push_back(island(IslandWay::owned_alone, own_row));
+    islands.rows.push_back(island(IslandKind::owned_alone, own_row));
     if (const SizeRow* more = best_row(owned.node.name, ""); more && more->good() && more->nodes > owned.nodes)
-      islands.rows.push_back(island(IslandWay::more_owned, *more));
+      islands.rows.push_back(island(IslandKind::more_owned, *more));
     const bool is_enough = own_row.good() && meets_deadline(answer_, own_row);
     for (const SizeCase& other : others) {
       if (const SizeRow* alone = best_row(other.node.name, ""))
-        islands.rows.push_back(island(IslandWay::bought_alone, *alone));
+        islands.rows.push_back(island(IslandKind::bought_alone, *alone));
       if (is_enough) continue;  // nothing need be bought
       compare_with(owned, own_row, other, islands.rows);
     }
@@ -142,10 +142,10 @@ class IslandSearch {
     return best;
   }
 
-  SizeIsland island(IslandWay kind, const SizeRow& row) const {
+  SizeIsland island(IslandKind kind, const SizeRow& row) const {
     SizeIsland all;
     all.kind = kind;
-    if (kind != IslandWay::owned_alone) {
+    if (kind != IslandKind::owned_alone) {
       all.node = row.node;
       all.nodes = row.nodes;
     }
@@ -157,7 +157,7 @@ class IslandSearch {
     all.samples_per_s = static_cast<double>(row.batch) / row.step_time;
     all.days = row.days();
     all.scenarios.push_back(yaml_text(row.document));
-    const std::optional<SizeWay> payment = purchase_of(answer_, row);
+    const std::optional<Payment> payment = purchase_of(answer_, row);
     if (!payment) {
       all.error = "prices.purchase lacks one of its types of nodes";
       return all;
@@ -177,7 +177,7 @@ class IslandSearch {
   void compare_with(const OwnedNodes& owned, const SizeRow& own_row, const SizeCase& other,
                     std::vector<SizeIsland>& rows) {
     SizeIsland refused;
-    refused.kind = IslandWay::one_job;
+    refused.kind = IslandKind::one_job;
     refused.node = other.node.name;
     int most = kMostIslandNodes;
     const std::optional<Site> site = question_.site_for(other.node);
@@ -198,7 +198,7 @@ class IslandSearch {
          [&](int nodes, bool late_is_enough) { return tried(row_of_both(both, nodes, late_is_enough)); });
     if (const SizeRow* best = best_row(other.node.name, owned.node.name)) {
       const SizeRow row = *best;
-      SizeIsland one_job = island(IslandWay::one_job, row);
+      SizeIsland one_job = island(IslandKind::one_job, row);
       if (one_job.good() && own_row.good())
         if (const SizeRow& alone = row_alone(other, row.nodes); alone.good())
           one_job.of_two_jobs = one_job.samples_per_s / (samples_per_s(own_row) + samples_per_s(alone));
@@ -263,7 +263,7 @@ class IslandSearch {
 
   void take_end(PartOfTraining& part) const {
     part.row.phases.clear();  // each of two jobs begins on all of its nodes
-    const std::optional<SizeWay> payment = purchase_of(answer_, part.row);
+    const std::optional<Payment> payment = purchase_of(answer_, part.row);
     part.end = payment ? payment->end() : part.row.days();
     part.needed = payment ? payment->needed_days() : part.end;
   }
@@ -303,7 +303,7 @@ class IslandSearch {
                  steps = std::ceil((samples - own_steps * own_batch) / static_cast<double>(bought_row.batch));
     if (own_steps < 1 || steps < 1) return;
     const PartOfTraining first = part_of_steps(own_row, own_steps), second = part_of_steps(bought_row, steps);
-    SizeIsland jobs = island(IslandWay::two_jobs, second.row);
+    SizeIsland jobs = island(IslandKind::two_jobs, second.row);
     if (jobs.good()) {
       const double needed = std::max(first.needed, second.needed);
       jobs.gpus += own_row.gpus;
@@ -328,19 +328,19 @@ class IslandWords {
   std::string reason() const {
     const SizeIsland* best = nullptr;
     for (const SizeIsland& row : islands_.rows)
-      if (row.kind != IslandWay::two_jobs && row.good() && row.missed.empty() && (!best || is_better(row, *best)))
+      if (row.kind != IslandKind::two_jobs && row.good() && row.missed.empty() && (!best || is_better(row, *best)))
         best = &row;
     std::vector<std::string> all{best ? winner(*best) : "No way to train one model on them meets all conditions"};
-    for (const IslandWay kind :
-         {IslandWay::owned_alone, IslandWay::more_owned, IslandWay::bought_alone, IslandWay::one_job})
+    for (const IslandKind kind :
+         {IslandKind::owned_alone, IslandKind::more_owned, IslandKind::bought_alone, IslandKind::one_job})
       if (const SizeIsland* other = best_of(kind); other && (!best || best->kind != kind))
         all.push_back(compared(*other, best));
-    const SizeIsland* one_job = best && best->kind == IslandWay::one_job ? best : best_of(IslandWay::one_job);
+    const SizeIsland* one_job = best && best->kind == IslandKind::one_job ? best : best_of(IslandKind::one_job);
     if (one_job && one_job->of_two_jobs)
       all.push_back(fmt::format("in one job the nodes train on {:.4g} samples/s, {} {} than in a job on each type",
                                 one_job->samples_per_s, percent_of(std::abs(*one_job->of_two_jobs - 1)),
                                 *one_job->of_two_jobs < 1 ? "fewer" : "more"));
-    if (const SizeIsland* jobs = best_of(IslandWay::two_jobs)) all.push_back(two_models(*jobs, best));
+    if (const SizeIsland* jobs = best_of(IslandKind::two_jobs)) all.push_back(two_models(*jobs, best));
     return fmt::format("{}.", fmt::join(all, "; "));
   }
 
@@ -353,7 +353,7 @@ class IslandWords {
   }
 
   /// Returns the best row of a way: one that meets all conditions, else the fastest. Null: the way has no training.
-  const SizeIsland* best_of(IslandWay kind) const {
+  const SizeIsland* best_of(IslandKind kind) const {
     const SizeIsland* best = nullptr;
     const auto rank = [](const SizeIsland& row) {
       const bool meets = row.missed.empty();
@@ -370,14 +370,14 @@ class IslandWords {
   std::string money(double amount) const { return money_words(amount, answer_.currency); }
 
   std::string winner(const SizeIsland& row) const {
-    if (row.kind == IslandWay::owned_alone)
+    if (row.kind == IslandKind::owned_alone)
       return fmt::format("{}the {} that are owned meet all conditions alone: {}, and nothing is bought",
                          used_nodes(row) < islands_.nodes ? fmt::format("{} of ", used_nodes(row)) : "", owned_words(),
                          days_words(row.days));
-    if (row.kind == IslandWay::more_owned)
+    if (row.kind == IslandKind::more_owned)
       return fmt::format("{} more beside the {} that are owned cost least for one model: {} and {}", bought_words(row),
                          owned_words(), money(row.cost), days_words(row.days));
-    if (row.kind == IslandWay::bought_alone)
+    if (row.kind == IslandKind::bought_alone)
       return fmt::format("{} alone cost least for one model: {} and {}; the {} that are owned are left to other work",
                          bought_words(row), money(row.cost), days_words(row.days), owned_words());
     return fmt::format("one job on {} beside the {} that are owned costs least for one model: {} and {}",
@@ -392,17 +392,17 @@ class IslandWords {
   }
 
   std::string compared(const SizeIsland& row, const SizeIsland* best) const {
-    const std::string name = row.kind == IslandWay::owned_alone  ? "the owned nodes alone"
-                             : row.kind == IslandWay::more_owned ? bought_words(row) + " more beside the owned ones"
-                             : row.kind == IslandWay::bought_alone
+    const std::string name = row.kind == IslandKind::owned_alone  ? "the owned nodes alone"
+                             : row.kind == IslandKind::more_owned ? bought_words(row) + " more beside the owned ones"
+                             : row.kind == IslandKind::bought_alone
                                  ? bought_words(row) + " alone"
                                  : "one job on " + bought_words(row) + " and the owned nodes";
     const std::string days = days_words(row.days);
     if (!row.missed.empty())
-      return fmt::format("{} {} the {}: {}{}", name, row.kind == IslandWay::one_job ? "misses" : "miss", row.missed,
+      return fmt::format("{} {} the {}: {}{}", name, row.kind == IslandKind::one_job ? "misses" : "miss", row.missed,
                          days, row.cost > 0 ? " and " + money(row.cost) : "");
-    return fmt::format("{} {} {}{}, and {} {}", name, row.kind == IslandWay::one_job ? "costs" : "cost",
-                       money(row.cost), difference(row.cost, best), row.kind == IslandWay::one_job ? "takes" : "take",
+    return fmt::format("{} {} {}{}, and {} {}", name, row.kind == IslandKind::one_job ? "costs" : "cost",
+                       money(row.cost), difference(row.cost, best), row.kind == IslandKind::one_job ? "takes" : "take",
                        days);
   }
 
@@ -416,7 +416,7 @@ class IslandWords {
 
 }  // namespace
 
-const char* name_of(IslandWay kind) {
+const char* name_of(IslandKind kind) {
   constexpr const char* names[] = {"owned alone", "more of them", "bought alone", "one job", "two jobs"};
   return names[static_cast<std::size_t>(kind)];
 }
@@ -443,7 +443,7 @@ const SizeIsland* best_shared_job(const SizeAnswer& answer) {
   const auto rank = [](const SizeIsland& row) { return std::tuple(!row.missed.empty(), row.cost, row.days); };
   for (const SizeIslands& islands : answer.islands)
     for (const SizeIsland& row : islands.rows)
-      if (row.kind == IslandWay::one_job && row.good() && (!best || rank(row) < rank(*best))) best = &row;
+      if (row.kind == IslandKind::one_job && row.good() && (!best || rank(row) < rank(*best))) best = &row;
   return best;
 }
 

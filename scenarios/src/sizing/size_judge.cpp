@@ -13,30 +13,30 @@ namespace trainyard {
 namespace {
 
 /// Returns the way with the least key among those that count. Null: none counts.
-const SizeWay* least_way(const std::vector<SizeWay>& ways, const std::function<bool(const SizeWay&)>& counts,
-                         const std::function<double(const SizeWay&)>& key) {
-  const SizeWay* best = nullptr;
-  for (const SizeWay& payment : ways)
+const Payment* least_payment(const std::vector<Payment>& payments, const std::function<bool(const Payment&)>& counts,
+                             const std::function<double(const Payment&)>& key) {
+  const Payment* best = nullptr;
+  for (const Payment& payment : payments)
     if (counts(payment) && (!best || key(payment) < key(*best))) best = &payment;
   return best;
 }
 
-double cost_of_way(const SizeWay& payment) { return payment.cost; }
-double end_of_way(const SizeWay& payment) { return payment.end(); }
-bool is_any_way(const SizeWay&) { return true; }
+double cost_of_payment(const Payment& payment) { return payment.cost; }
+double end_of_payment(const Payment& payment) { return payment.end(); }
+bool is_any_payment(const Payment&) { return true; }
 
 /// Returns the row of a way with the figures of this way.
-std::optional<SizeRow> row_of(const SizeAnswer& answer, const SizeWay* payment) {
+std::optional<SizeRow> row_of(const SizeAnswer& answer, const Payment* payment) {
   if (!payment) return std::nullopt;
   SizeRow row = *payment->row;
-  take_way(answer, *payment, row);
+  apply_payment(answer, *payment, row);
   return row;
 }
 
 /// Says which of the conditions the evaluated clusters miss.
-std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways) {
-  const auto in_time = [&answer](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
-  if (const SizeWay* payment = least_way(ways, in_time, cost_of_way)) {
+std::string why_none(const SizeAnswer& answer, const std::vector<Payment>& payments) {
+  const auto in_time = [&answer](const Payment& payment) { return payment.needed_days() <= answer.days; };
+  if (const Payment* payment = least_payment(payments, in_time, cost_of_payment)) {
     const bool is_rent = payment->terms != kPurchase && payment->terms != answer.plain_terms;
     return fmt::format("the budget: the cheapest of the simulated sizes in time, {}{}{}, costs {}{}",
                        nodes_in_words(*payment->row),
@@ -44,7 +44,7 @@ std::string why_none(const SizeAnswer& answer, const std::vector<SizeWay>& ways)
                        is_rent ? " (" + payment->terms + ")" : "", money_words(payment->cost, answer.currency),
                        answer.total_years > 0 ? " " + purchase_words(answer) : "");
   }
-  const SizeWay* payment = least_way(ways, is_any_way, end_of_way);
+  const Payment* payment = least_payment(payments, is_any_payment, end_of_payment);
   if (!payment) return "";
   std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {}, {} {}",
                                  nodes_in_words(*payment->row), payment->grows ? "grows and ends after" : "takes",
@@ -84,10 +84,10 @@ void tell_shortage(SizeAnswer& answer) {
 void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
   for (SizeRow& row : rows) {
     if (!row.good()) continue;
-    if (const std::optional<SizeWay> payment = best_way(answer, row)) take_way(answer, *payment, row);
+    if (const std::optional<Payment> payment = best_payment(answer, row)) apply_payment(answer, *payment, row);
   }
   for (SizeRow& row : rows)
-    row.pareto = row.good() && std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
+    row.pareto = row.good() && std::ranges::none_of(rows, [&](const SizeRow& other) {
                    return other.good() && other.model == row.model && other.end_days <= row.end_days &&
                           other.cost <= row.cost && (other.end_days < row.end_days || other.cost < row.cost);
                  });
@@ -96,17 +96,17 @@ void mark_best_rows(const SizeAnswer& answer, std::vector<SizeRow>& rows) {
 }  // namespace
 
 double size_cost(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<SizeWay> payment = best_way(answer, row);
+  const std::optional<Payment> payment = best_payment(answer, row);
   return payment ? payment->cost : 0;
 }
 
 double days_to_end(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<SizeWay> payment = best_way(answer, row);
+  const std::optional<Payment> payment = best_payment(answer, row);
   return payment ? payment->end() : 0;
 }
 
 bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<SizeWay> payment = best_way(answer, row);
+  const std::optional<Payment> payment = best_payment(answer, row);
   return payment && payment->needed_days() <= answer.days;
 }
 
@@ -116,34 +116,34 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
     return std::tie(a.model, a.node, a.beside, a.nodes) < std::tie(b.model, b.node, b.beside, b.nodes);
   });
   mark_best_rows(answer, answer.rows);
-  const std::vector<SizeWay> ways = ways_of(answer);
-  const SizeWay* decision = decided_way(answer, ways);
+  const std::vector<Payment> payments = payments_of(answer);
+  const Payment* decision = decided_payment(answer, payments);
   // A way on another network than the counted one is in no row of the table.
-  const auto counts = [&](const SizeWay& payment) {
+  const auto counts = [&](const Payment& payment) {
     const bool is_listed = std::ranges::any_of(answer.rows, [&](const SizeRow& row) { return &row == payment.row; });
     return is_listed && meets_all(answer, payment) && payment.row->parameters == decision->row->parameters;
   };
   answer.cheapest = answer.largest = row_of(answer, decision);
-  answer.fastest = decision ? row_of(answer, least_way(ways, counts, end_of_way)) : std::nullopt;
+  answer.fastest = decision ? row_of(answer, least_payment(payments, counts, end_of_payment)) : std::nullopt;
   answer.thresholds.clear();
   answer.choices.clear();
   answer.verdict.reset();
   answer.why_none.clear();
   answer.nearest.reset();
   if (decision) {
-    answer.thresholds = decision_changes(answer, prices, ways, *decision);
+    answer.thresholds = decision_changes(answer, prices, payments, *decision);
   } else {
-    answer.why_none = why_none(answer, ways);
-    const auto in_budget = [&](const SizeWay& payment) { return answer.budget <= 0 || payment.cost <= answer.budget; };
-    const auto in_time = [&](const SizeWay& payment) { return payment.needed_days() <= answer.days; };
-    const SizeWay* nearest = least_way(ways, in_budget, end_of_way);
-    if (!nearest) nearest = least_way(ways, in_time, cost_of_way);
-    answer.nearest = row_of(answer, nearest ? nearest : least_way(ways, is_any_way, cost_of_way));
+    answer.why_none = why_none(answer, payments);
+    const auto in_budget = [&](const Payment& payment) { return answer.budget <= 0 || payment.cost <= answer.budget; };
+    const auto in_time = [&](const Payment& payment) { return payment.needed_days() <= answer.days; };
+    const Payment* nearest = least_payment(payments, in_budget, end_of_payment);
+    if (!nearest) nearest = least_payment(payments, in_time, cost_of_payment);
+    answer.nearest = row_of(answer, nearest ? nearest : least_payment(payments, is_any_payment, cost_of_payment));
   }
   const auto& best = decision ? answer.cheapest : answer.nearest;
   if (!best) return tell_shortage(answer);
   if (!answer.currency.empty()) answer.choices = size_choices(answer, prices, best->model, decision);
-  answer.verdict = size_verdict(answer, ways, decision);
+  answer.verdict = size_verdict(answer, payments, decision);
 }
 
 }  // namespace trainyard

@@ -11,7 +11,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -149,10 +149,10 @@ std::optional<double> NetworkPrices::of_cable(const SizeCables& cable, double co
 std::string NetworkPrices::missing() const {
   std::vector<std::string> words;
   if (!of_switches(1))
-    words.push_back(type_.name.empty() ? "prices.purchase.switch"
-                                       : fmt::format("prices.switch.{} (or prices.purchase.switch with switch_ports: "
-                                                     "{})",
-                                                     type_.name, type_.ports));
+    words.push_back(type_.name.empty()
+                        ? "prices.purchase.switch"
+                        : fmt::format("prices.switch.{} (or prices.purchase.switch with switch_ports: {})", type_.name,
+                                      type_.ports));
   if (prices_.purchase.cable.empty() && !prices_.parts.cables) words.emplace_back("prices.purchase.cable");
   return fmt::format("{}", fmt::join(words, " and "));
 }

@@ -8,9 +8,8 @@
 #include <set>
 
 #include "models/hardware/node_parts.hpp"
-#include "models/reading/document_text.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "sim/process/job.hpp"
 #include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/clos_design.hpp"
@@ -101,8 +100,8 @@ class NetworkComparison {
     const auto counts = [&](const SizeRow& row) { return best && row.model == best->model && is_joined(row); };
     for (const SizeRow& row : own_rows_)
       if (counts(row) && meets_deadline(answer_, row)) all.push_back(row);
-    std::stable_sort(all.begin(), all.end(),
-                     [&](const SizeRow& a, const SizeRow& b) { return size_cost(answer_, a) < size_cost(answer_, b); });
+    std::ranges::stable_sort(
+        all, [&](const SizeRow& a, const SizeRow& b) { return size_cost(answer_, a) < size_cost(answer_, b); });
     if (!networks_.unpriced.empty() && all.size() > kClustersOfNetworks) all.resize(kClustersOfNetworks);
     if (all.empty() && best && counts(*best)) all.push_back(*best);
     return all;
@@ -134,7 +133,7 @@ class NetworkComparison {
     const NodeType type = type_of(cluster);
     take_design(design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports}), type,
                 joined);
-    const std::optional<SizeWay> payment = best_way(answer_, joined.row);
+    const std::optional<Payment> payment = best_payment(answer_, joined.row);
     return payment ? std::optional(payment->cost) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;
@@ -313,7 +312,7 @@ class NetworkComparison {
     SizeNetwork& network = joined.network;
     network.step_time = joined.row.step_time;
     network.plan = joined.row.plan;
-    const std::optional<SizeWay> payment = best_way(answer_, joined.row);
+    const std::optional<Payment> payment = best_payment(answer_, joined.row);
     if (!payment) {
       network.days = joined.row.days();
       return;

@@ -8,7 +8,6 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
-#include "models/reading/document_text.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
@@ -34,7 +33,7 @@ void refuse_family(const Catalog& catalog, const std::string& name) {
 std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::string& name) {
   const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
   const auto has = [&name](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
   if (has(nodes) || !has(chips)) {
     if (!has(nodes)) refuse_family(catalog, name);
@@ -52,7 +51,7 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
   std::vector<std::string> all;
   for (const std::string& name : requested)
     for (const std::string& node : node_types_by_name(catalog, name))
-      if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
+      if (std::ranges::find(all, node) == all.end()) all.push_back(node);
   return all;
 }
 

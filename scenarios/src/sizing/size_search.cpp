@@ -12,8 +12,8 @@
 #include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "scenarios/src/sizing/size_rows.hpp"
-#include "scenarios/src/sizing/size_ways.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -146,8 +146,8 @@ class ClusterSizer {
       answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
       return std::nullopt;
     }
-    if (found.limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
-                                    [&](const SiteLimit& other) { return other.node == found.limit->node; }))
+    if (found.limit && std::ranges::none_of(answer_.site_limits,
+                                            [&](const SiteLimit& other) { return other.node == found.limit->node; }))
       answer_.site_limits.push_back(*found.limit);
     return found;
   }
@@ -168,7 +168,7 @@ class ClusterSizer {
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return search_.has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
-      const auto known_row = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
+      const auto known_row = std::ranges::find_if(answer_.rows, [&](const SizeRow& r) {
         return r.model == question_.model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
       if (known_row != answer_.rows.end())
@@ -203,7 +203,7 @@ class ClusterSizer {
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
   /// Returns true if so many nodes meet the deadline. Nodes that come after it count as if they were there at once.
   bool are_enough(const SizeRow& row) const {
-    const std::optional<SizeWay> payment = best_way(answer_, row);
+    const std::optional<Payment> payment = best_payment(answer_, row);
     if (!payment) return false;
     const bool comes_too_late = !payment->grows && payment->wait >= answer_.days;
     return payment->needed_days() - (comes_too_late ? payment->wait : 0) <= answer_.days;
@@ -276,7 +276,8 @@ class ClusterSizer {
       SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});
       if (!reference->network.empty() && tight_row.good())
         tight_row = row_on_network(tight_row, reference->network, answer_, question_);
-      if (const std::optional<SizeWay> payment = best_way(answer_, tight_row)) take_way(answer_, *payment, tight_row);
+      if (const std::optional<Payment> payment = best_payment(answer_, tight_row))
+        apply_payment(answer_, *payment, tight_row);
       if (tight_row.good() && (!reference->good() || tight_row.step_time < reference->step_time))
         answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "models/energy/price_names.hpp"
-#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/sizing/size_nodes.hpp"
 #include "scenarios/src/studies/answer.hpp"
 
@@ -27,8 +26,7 @@ SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const 
   if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) take_prices(*prices);
   if (options_.budget > 0 && !prices_.is_given())
     throw UserError(
-        "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
-        "shows how)");
+        "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml shows how)");
   if (options_.purchase && !prices_.purchase.has_prices())
     throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <tuple>
 
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/reading/training_length.hpp"
@@ -110,7 +109,7 @@ const char* rack_limit_words(const std::string& key) {
 }
 
 /// Describes the time of a choice with its interval, its risks and its power. Less than a tenth of a day is in minutes.
-std::string time_words(const SizeChoice& c, const SizeWay& payment, double confidence) {
+std::string time_words(const SizeChoice& c, const Payment& payment, double confidence) {
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
   std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
   if (payment.grows)
@@ -134,14 +133,14 @@ std::string time_words(const SizeChoice& c, const SizeWay& payment, double confi
 }
 
 /// "rent", "purchase" or "size": what the question decides among.
-const char* kind_of(const SizeWay& payment) {
+const char* kind_of(const Payment& payment) {
   return payment.terms.empty() ? "size" : payment.terms == kPurchase ? "purchase" : "rent";
 }
 
 /// Returns the probability that the first of two ways costs less, by the doubt of their times. Costs of rents follow the
 /// time; those of purchases and of reserved terms do not. No value: neither cost follows a doubtful time.
-std::optional<double> cheaper_probability(const SizeWay& a, const SizeWay& b) {
-  const auto follows_time = [](const SizeWay& payment) {
+std::optional<double> cheaper_probability(const Payment& a, const Payment& b) {
+  const auto follows_time = [](const Payment& payment) {
     return payment.row->doubt.exists() && payment.terms != kPurchase && !payment.terms.starts_with("reserved");
   };
   const DoubtModel& model = DoubtModel::shipped();
@@ -158,14 +157,14 @@ std::optional<double> cheaper_probability(const SizeWay& a, const SizeWay& b) {
 
 class VerdictWriter {
  public:
-  VerdictWriter(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay* decision)
-      : answer_(answer), ways_(ways), decision_(decision) {}
+  VerdictWriter(const SizeAnswer& answer, const std::vector<Payment>& payments, const Payment* decision)
+      : answer_(answer), payments_(payments), decision_(decision) {}
 
   SizeVerdict write() const {
     const std::string prefix = answer_.unfinished.empty() ? "" : "So far: ";
     if (!decision_) return {prefix + nearest_words(), missing_words(), needed_words(), {}};
     SizeVerdict verdict{prefix + decision_words() + total_words(), "", changes_words(), {}};
-    const SizeWay* next = next_way(answer_, ways_, *decision_);
+    const Payment* next = next_payment(answer_, payments_, *decision_);
     if (next) verdict.sure_order = cheaper_probability(*decision_, *next);
     verdict.reason = reason_words(next, verdict.sure_order);
     return verdict;
@@ -173,8 +172,8 @@ class VerdictWriter {
 
  private:
   const SizeAnswer& answer_;
-  const std::vector<SizeWay>& ways_;
-  const SizeWay* decision_;
+  const std::vector<Payment>& payments_;
+  const Payment* decision_;
 
   std::string money(double amount) const { return money_words(amount, answer_.currency); }
   /// The compared cost in words: money, or device-hours without prices.
@@ -183,15 +182,15 @@ class VerdictWriter {
   }
 
   std::string model_words() const {
-    const bool several = std::any_of(answer_.rows.begin(), answer_.rows.end(),
-                                     [this](const SizeRow& row) { return row.model != answer_.rows.front().model; });
+    const bool several = std::ranges::any_of(
+        answer_.rows, [this](const SizeRow& row) { return row.model != answer_.rows.front().model; });
     return several ? decision_->row->model + " is the largest model that meets all conditions. " : "";
   }
 
   std::string decision_words() const {
     const SizeRow& row = *decision_->row;
     const std::string& terms = decision_->terms;
-    const std::string time = time_words(choice_of_way(answer_, *decision_), *decision_, answer_.confidence);
+    const std::string time = time_words(choice_of_payment(answer_, *decision_), *decision_, answer_.confidence);
     const std::string network = row.network.empty() ? "" : " with the network " + row.network;
     if (terms.empty())
       return fmt::format("{}Take {}: {}, {}.", model_words(), nodes_in_words(row), time, cost_words(decision_->cost));
@@ -237,9 +236,9 @@ class VerdictWriter {
     return fmt::format("{}{}{}", nodes_in_words(c), network_words(answer_, c.network),
                        names_terms ? " (" + terms + ")" : "");
   }
-  std::string cluster_words(const SizeWay& payment) const { return cluster_words(*payment.row, payment.terms); }
+  std::string cluster_words(const Payment& payment) const { return cluster_words(*payment.row, payment.terms); }
 
-  std::string reason_words(const SizeWay* next, const std::optional<double>& sure_order) const {
+  std::string reason_words(const Payment* next, const std::optional<double>& sure_order) const {
     std::string text;
     if (next) {
       const double extra_share = next->cost / decision_->cost - 1;
@@ -269,8 +268,8 @@ class VerdictWriter {
       if (row.refused && !refused) refused = &row;  // the size was not simulated
       has_other |= !row.refused;
     }
-    const bool has_several_ways = ways_.size() > 1;
-    if (has_other || has_several_ways)
+    const bool has_several_payments = payments_.size() > 1;
+    if (has_other || has_several_payments)
       return fmt::format("No other {} of the simulated sizes meets all conditions.",
                          decision_->terms.empty() ? "one" : kind_of(*decision_));
     return refused ? fmt::format("No other size was simulated. {}: {}.", nodes_in_words(*refused), refused->error)
@@ -308,12 +307,12 @@ class VerdictWriter {
   /// Names the purchase that the other of the two costs, price and cost of owning, would take; "": the same one.
   std::string other_cost() const {
     const bool by_total = answer_.total_years > 0;
-    const auto other = [by_total](const SizeWay& payment) {
+    const auto other = [by_total](const Payment& payment) {
       const Ownership& o = *payment.row->ownership;
       return by_total ? o.price() : o.total();
     };
-    const SizeWay* best = decision_;
-    for (const SizeWay& payment : ways_)
+    const Payment* best = decision_;
+    for (const Payment& payment : payments_)
       if (meets_all(answer_, payment) && payment.row->parameters == decision_->row->parameters &&
           other(payment) < other(*best))
         best = &payment;
@@ -376,8 +375,8 @@ class VerdictWriter {
                                   quantity_value(t.quantity, t.value),
                                   t.node.empty() ? "none of the simulated sizes" : cluster_words(t, t.terms)));
     const std::string text =
-        words.empty() ? "No single price, deadline or budget of the question changes it, from a "
-                        "fiftieth to fifty times its value."
+        words.empty() ? "No single price, deadline or budget of the question changes it, from a fiftieth to fifty "
+                        "times its value."
                       : fmt::format("Among the simulated sizes, the decision changes {}.", fmt::join(words, "; "));
     return text + (answer_.currency.empty() ? " Prices (--prices) may change it, too." : "");
   }
@@ -388,8 +387,8 @@ class VerdictWriter {
         answer_.currency.empty()
             ? ""
             : fmt::format(" for {}{}", money(row.cost), answer_.total_years > 0 ? " " + purchase_words(answer_) : "");
-    SizeWay payment;
-    for (const SizeWay& listed : ways_)
+    Payment payment;
+    for (const Payment& listed : payments_)
       if (listed.terms == row.terms && listed.row->has_nodes_of(row) && listed.row->beside == row.beside &&
           listed.row->network == row.network)
         payment = listed;
@@ -399,7 +398,7 @@ class VerdictWriter {
         (row.network.empty() ? "" : " with the network " + row.network) +
             (row.terms == answer_.plain_terms || row.terms == kPurchase || row.terms.empty() ? ""
                                                                                              : " (" + row.terms + ")"),
-        cost, time_words(choice_of_way(answer_, payment), payment, answer_.confidence));
+        cost, time_words(choice_of_payment(answer_, payment), payment, answer_.confidence));
   }
 
   std::string missing_words() const {
@@ -420,13 +419,13 @@ class VerdictWriter {
   /// Names the deadline and the budget with which one of the simulated sizes would meet all conditions.
   std::string needed_words() const {
     std::vector<std::string> words;
-    const SizeWay *soonest = nullptr, *cheapest = nullptr;
-    for (const SizeWay& payment : ways_) {
+    const Payment *soonest = nullptr, *cheapest = nullptr;
+    for (const Payment& payment : payments_) {
       const bool is_affordable = answer_.budget <= 0 || payment.cost <= answer_.budget;
       if (is_affordable && (!soonest || payment.needed_days() < soonest->needed_days())) soonest = &payment;
       if (payment.needed_days() <= answer_.days && (!cheapest || payment.cost < cheapest->cost)) cheapest = &payment;
     }
-    const auto would_do = [this](const SizeWay& payment) {
+    const auto would_do = [this](const Payment& payment) {
       return fmt::format("{} would do with ", payment.terms == answer_.plain_terms ? cluster_words(*payment.row, "")
                                                                                    : cluster_words(payment));
     };
@@ -441,8 +440,8 @@ class VerdictWriter {
 
 }  // namespace
 
-SizeVerdict size_verdict(const SizeAnswer& answer, const std::vector<SizeWay>& ways, const SizeWay* decision) {
-  return VerdictWriter(answer, ways, decision).write();
+SizeVerdict size_verdict(const SizeAnswer& answer, const std::vector<Payment>& payments, const Payment* decision) {
+  return VerdictWriter(answer, payments, decision).write();
 }
 
 }  // namespace trainyard

@@ -85,10 +85,9 @@ void measure(const Scenario& s, BatchStudy& study) {
   const LearnResult r = learn(s);
   if (r.diverged_at >= 0)
     fail(s.learn.place,
-         fmt::format(
-             "learn: the training at batch {} diverges at step {:.0f}, with a loss of {:.3g} after {:.3g} at the "
-             "start: no curve can be computed; set a smaller learn.learning_rate",
-             s.global_batch_size, r.diverged_at, r.diverged_loss, r.points.front().loss));
+         fmt::format("learn: the training at batch {} diverges at step {:.0f}, with a loss of {:.3g} after {:.3g} at "
+                     "the start: no curve can be computed; set a smaller learn.learning_rate",
+                     s.global_batch_size, r.diverged_at, r.diverged_loss, r.points.front().loss));
   if (!r.reached)
     fail(s.learn.place,
          fmt::format("learn: the target is not reached within {} steps: no curve can be computed", s.learn.steps));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "scenarios/src/planning/device_memory.hpp"

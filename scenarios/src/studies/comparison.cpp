@@ -32,46 +32,6 @@ std::map<std::string, double> parts_of_step(const Result& r) {
   return parts;
 }
 
-std::vector<FieldRow> comparison_rows() {
-  std::vector<FieldRow> rows{{"scenarios", "list", "the answer to each scenario, as run gives it", ""}};
-  for (FieldRow row : result_fields().rows()) {
-    row.path = "scenarios[]." + row.path;
-    rows.push_back(row);
-  }
-  rows.push_back({"differences", "list", "fields whose values differ between the scenarios", ""});
-  rows.push_back({"differences[].path", "text", "path of the field", ""});
-  rows.push_back(
-      {"differences[].values", "list", "value in each scenario, as YAML; null: the scenario does not set it", ""});
-  rows.push_back({"changes", "list", "changes of each scenario but the first, relative to the first", ""});
-  rows.push_back(
-      {"changes[].step_time_share", "share",
-       "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step",
-       "unless only one of the two has post_training"});
-  rows.push_back(
-      {"changes[].slower_probability", "share",
-       "probability that it is in truth slower than the first; errors that both share cancel, and a machine of "
-       "faster parts is not slower",
-       "if both have an interval, and no post_training"});
-  rows.push_back({"changes[].breakdown_s", "{part: s}",
-                  "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step",
-                  ""});
-  rows.push_back(
-      {"changes[].break_evens", "list",
-       "prices at which a million tokens (or samples) cost as much as in the first scenario; each is changed "
-       "by itself",
-       "if both have prices"});
-  rows.push_back({"changes[].break_evens[].price", "text",
-                  "node: of a bought node; purchase: of the whole cluster; gpu_hour: rent of a GPU on demand, the mean "
-                  "of all types; kwh: of a kWh at the site of an owned cluster",
-                  ""});
-  rows.push_back(
-      {"changes[].break_evens[].scenario", "", "the scenario that pays it, from 0; null: both pay it, as for kwh", ""});
-  rows.push_back({"changes[].break_evens[].value", "money", "the price now", ""});
-  rows.push_back(
-      {"changes[].break_evens[].equal", "money", "the price at which both cost as much; null: there is none", ""});
-  return rows;
-}
-
 /// Returns the figures of a machine that make it faster if they grow.
 std::vector<double> rates_of(const ClusterSpec& cluster) {
   const NodeType& node = cluster.node;
@@ -123,7 +83,7 @@ int faster_machine(const Scenario& first, const Scenario& other) {
 struct TokenCosts {
   const Scenario& scenario;
   const Result& result;
-  std::size_t index = 0;
+  std::int64_t index = 0;
 
   const Money& money() const { return *result.money; }
   const Ownership& owned() const { return *money().ownership; }
@@ -183,7 +143,48 @@ std::vector<Comparison::BreakEven> break_evens_of(const TokenCosts& a, const Tok
   return all;
 }
 
-const RegisterJsonReference comparison_reference{"compare", "scenarios side by side", comparison_rows};
+/// A scenario beside the first one.
+struct ScenarioChange {
+  std::vector<std::pair<std::string, double>> parts;
+  std::optional<double> step, slower;
+  std::vector<Comparison::BreakEven> break_evens;
+};
+
+std::vector<ScenarioChange> changes_of(const Comparison& c) {
+  std::vector<ScenarioChange> changes;
+  for (std::size_t i = 1; i < c.results.size(); ++i)
+    changes.push_back(
+        {changed_parts(c.results.front(), c.results[i]), c.change_of_step(i), c.slower(i), c.break_evens[i]});
+  return changes;
+}
+
+JsonFields<ScenarioChange> change_fields() {
+  using C = ScenarioChange;
+  using B = Comparison::BreakEven;
+  return JsonFields<C>()
+      .value("breakdown_s", "s", &C::parts,
+             "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step")
+      .value("step_time_share", "share", &C::step,
+             "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step")
+      .when(&C::step, "unless only one of the two has post_training")
+      .value("slower_probability", "share", &C::slower,
+             "probability that it is in truth slower than the first; errors that both share cancel, and a machine of "
+             "faster parts is not slower")
+      .when(&C::slower, "if both have an interval, and no post_training")
+      .list("break_evens", &C::break_evens,
+            JsonFields<B>()
+                .value("price", "", &B::price,
+                       "node: of a bought node; purchase: of the whole cluster; gpu_hour: rent of a GPU on demand, the "
+                       "mean of all types; kwh: of a kWh at the site of an owned cluster")
+                .value("scenario", "", &B::scenario, "the scenario that pays it, from 0; null: both pay it, as for kwh")
+                .value("value", "money", &B::value, "the price now")
+                .value("equal", "money", &B::equal, "the price at which both cost as much; null: there is none"),
+            "prices at which a million tokens (or samples) cost as much as in the first scenario; each is changed by "
+            "itself")
+      .when(&C::break_evens, "if both have prices");
+}
+
+const RegisterJsonReference comparison_reference{"compare", "scenarios side by side", comparison_fields};
 
 }  // namespace
 
@@ -195,11 +196,11 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
       Comparison::Difference& field = fields[path];
       field.path = path;
       field.values.resize(scenarios.size());
-      field.values[i] = value;
+      if (!value.empty()) field.values[i] = value;
     }
   }
   for (const auto& [path, field] : fields)
-    if (std::any_of(field.values.begin(), field.values.end(), [&](const auto& v) { return v != field.values.front(); }))
+    if (std::ranges::any_of(field.values, [&](const auto& v) { return v != field.values.front(); }))
       comparison.differences.push_back(field);
   comparison.results = all_in_parallel(scenarios.size(), processors(),
                                        [&scenarios](std::size_t i) { return answer(scenarios[i]).result; });
@@ -209,9 +210,10 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
   for (const Scenario& scenario : scenarios)
     comparison.faster_machine.push_back(faster_machine(scenarios.front(), scenario));
   for (std::size_t i = 0; i < scenarios.size(); ++i)
-    comparison.break_evens.push_back(i == 0 ? std::vector<Comparison::BreakEven>()
-                                            : break_evens_of({scenarios.front(), comparison.results.front(), 0},
-                                                             {scenarios[i], comparison.results[i], i}));
+    comparison.break_evens.push_back(
+        i == 0 ? std::vector<Comparison::BreakEven>()
+               : break_evens_of({scenarios.front(), comparison.results.front(), 0},
+                                {scenarios[i], comparison.results[i], static_cast<std::int64_t>(i)}));
   return comparison;
 }
 
@@ -251,32 +253,21 @@ std::vector<std::pair<std::string, double>> changed_parts(const Result& first, c
   return changed;
 }
 
-nlohmann::ordered_json comparison_json(const Comparison& comparison) {
-  using nlohmann::ordered_json;
-  ordered_json scenarios = ordered_json::array(), differences = ordered_json::array(), changes = ordered_json::array();
-  for (std::size_t i = 0; i < comparison.results.size(); ++i) {
-    const Result& r = comparison.results[i];
-    result_fields().write(r, scenarios.emplace_back(ordered_json::object()));
-    if (i == 0) continue;
-    const Result& first = comparison.results.front();
-    ordered_json parts = ordered_json::object();
-    for (const auto& [name, seconds] : changed_parts(first, r)) parts[name] = seconds;
-    changes.push_back({{"breakdown_s", parts}});
-    if (const std::optional<double> change = comparison.change_of_step(i)) changes.back()["step_time_share"] = *change;
-    if (const std::optional<double> slower = comparison.slower(i)) changes.back()["slower_probability"] = *slower;
-    for (const Comparison::BreakEven& point : comparison.break_evens[i])
-      changes.back()["break_evens"].push_back({{"price", point.price},
-                                               {"scenario", point.scenario ? ordered_json(*point.scenario) : nullptr},
-                                               {"value", point.value},
-                                               {"equal", point.equal ? ordered_json(*point.equal) : nullptr}});
-  }
-  for (const Comparison::Difference& difference : comparison.differences) {
-    ordered_json values = ordered_json::array();
-    for (const std::string& value : difference.values)
-      values.push_back(value.empty() ? ordered_json() : ordered_json(value));
-    differences.push_back({{"path", difference.path}, {"values", values}});
-  }
-  return {{"scenarios", scenarios}, {"differences", differences}, {"changes", changes}};
+const JsonFields<Comparison>& comparison_fields() {
+  using C = Comparison;
+  using D = Comparison::Difference;
+  static const JsonFields<C> fields =
+      JsonFields<C>()
+          .list("scenarios", &C::results, result_fields(), "the answer to each scenario, as run gives it")
+          .list("differences", &C::differences,
+                JsonFields<D>()
+                    .value("path", "", &D::path, "path of the field")
+                    .value("values", "", &D::values,
+                           "value in each scenario, as YAML; null: the scenario does not set it"),
+                "fields whose values differ between the scenarios")
+          .list("changes", changes_of, change_fields(),
+                "changes of each scenario but the first, relative to the first");
+  return fields;
 }
 
 }  // namespace trainyard

@@ -1,5 +1,4 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,9 @@
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 
 namespace trainyard {
+
+template <class T>
+class JsonFields;
 
 /// Results of several scenarios and the differences of their fields.
 struct Comparison {
@@ -24,18 +26,18 @@ struct Comparison {
   /// Returns the relative change of the step from the first scenario, of a loop of the loop's step. No value: it is the
   /// first, or only one of the two is a loop.
   std::optional<double> change_of_step(std::size_t scenario) const;
-  /// A field with different values: its path, and each scenario's value as YAML; "": the scenario does not set it.
+  /// A field with different values: its path, and each scenario's value as YAML. No value: the scenario does not set it.
   struct Difference {
     std::string path;
-    std::vector<std::string> values;
+    std::vector<std::optional<std::string>> values;
   };
   std::vector<Difference> differences;
   /// A price, and its value at which two scenarios cost as much a token. All other prices stay.
   struct BreakEven {
-    std::string price;                    ///< "node", "purchase", "kwh", "gpu_hour"
-    std::optional<std::size_t> scenario;  ///< index of the scenario that pays the price. No value: both pay it
-    double value = 0;                     ///< the price now
-    std::optional<double> equal;          ///< No value: there is no such price
+    std::string price;                     ///< "node", "purchase", "kwh", "gpu_hour"
+    std::optional<std::int64_t> scenario;  ///< index of the scenario that pays the price. No value: both pay it
+    double value = 0;                      ///< the price now
+    std::optional<double> equal;           ///< No value: there is no such price
   };
   std::vector<std::vector<BreakEven>> break_evens;  ///< indexed by scenario: beside the first; empty: no common prices
 };
@@ -50,6 +52,6 @@ std::vector<std::pair<std::string, double>> parts_of_loop(const PostTrainingResu
 /// difference comes first. Two loops have the parts of their loops. A loop and another step have no parts in common.
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second);
 
-nlohmann::ordered_json comparison_json(const Comparison&);
+const JsonFields<Comparison>& comparison_fields();
 
 }  // namespace trainyard

@@ -178,7 +178,7 @@ std::vector<FittingChange> fitting_changes(const Scenario& s) {
   const auto fits = [](const TriedChange& t) { return t.change.fits; };
   std::set<std::string> tried_texts;
   std::vector<TriedChange> all = try_all(s, {}, tried_texts);
-  if (std::none_of(all.begin(), all.end(), fits))
+  if (std::ranges::none_of(all, fits))
     for (const Overrides& before : leanest(all)) {
       const std::vector<TriedChange> more = try_all(s, before, tried_texts);
       all.insert(all.end(), more.begin(), more.end());

@@ -1,7 +1,5 @@
 #include "scenarios/src/studies/job_study.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,50 +15,39 @@
 namespace trainyard {
 namespace {
 
-std::vector<FieldRow> sharing_rows() {
-  return {
-      {"name", "text", "name of the file", ""},
-      {"cluster", "text", "the cluster in one line", ""},
-      {"ranks", "number", "number of ranks of all jobs", ""},
-      {"simulated_ranks", "number", "number of ranks that were simulated; the others are identical to these", ""},
-      {"jobs", "list", "the jobs that run at the same time", ""},
-      {"jobs[].name", "text", "name of the job", ""},
-      {"jobs[].nodes", "list", "numbers of its nodes", ""},
-      {"jobs[].leaves", "number", "number of leaf switches of its nodes", ""},
-      {"jobs[].packed_step_s", "s", "step of the job alone on the cluster, packed on the fewest leaf switches", ""},
-      {"jobs[].alone_step_s", "s", "step of the job alone on its own nodes", ""},
-      {"jobs[].alone_step_interval_s", "s",
-       "lower and upper end of the interval that holds the step of the real machine alone with a probability of 80 %",
-       "if the stack is one that can be measured"},
-      {"jobs[].placement_cost_share", "share", "increase of the step by its placement", ""},
-      {"jobs[].step_s", "s", "mean step while all jobs run", ""},
-      {"jobs[].shortest_step_s", "s", "shortest of these steps", ""},
-      {"jobs[].longest_step_s", "s", "longest of these steps", ""},
-      {"jobs[].steps", "number", "number of these steps", ""},
-      {"jobs[].tokens_per_J", "1/J", "tokens a joule of the site while all jobs run (samples without tokens)",
-       "with prices, if the power of the devices is stated"},
-      {"jobs[].money_per_million", "money", "rent and electricity of a million of them", "with prices of rents"},
-      {"jobs[].alone_money_per_million", "money", "rent and electricity of a million of them if the job runs alone",
-       "with prices of rents"},
-      {"jobs[].ownership_per_million", "money", "cost of a million of them on bought nodes that are always in use",
-       "with prices of a purchase"},
-      {"jobs[].slowdown_share", "share", "increase of the step by the other jobs", ""},
-      {"currency", "text", "currency of the prices", "with prices"},
-      {"links", "list", "links that more than one job uses, the fullest first", ""},
-      {"links[].name", "text", "name of the link, or of the first of several that are alike", ""},
-      {"links[].kind", "text", "kind of the link, for example network", ""},
-      {"links[].links", "number", "number of links that are alike", ""},
-      {"links[].use_share", "share", "share of its rate that all jobs use", ""},
-      {"links[].use_by_job_share", "{job: share}", "share of its rate that each job uses", ""},
-      {"links[].limits_job_share", "{job: share}",
-       "time in which it sets the rate of a message of the job: sum over the messages, as a share of the run", ""},
-      {"leaves", "list", "the leaf switches, with the jobs on their nodes", ""},
-      {"leaves[].name", "text", "name of the switch", ""},
-      {"leaves[].jobs", "list", "name of the job on each of its nodes; null: the node is free", ""},
-  };
+JsonFields<JobAnswer> job_fields() {
+  using J = JobAnswer;
+  return JsonFields<J>()
+      .value("name", "", &J::name, "name of the job")
+      .value("nodes", "", &J::nodes, "numbers of its nodes")
+      .value("leaves", "", &J::leaves, "number of leaf switches of its nodes")
+      .value("packed_step_s", "s", &J::packed_step,
+             "step of the job alone on the cluster, packed on the fewest leaf switches")
+      .value("alone_step_s", "s", &J::alone_step, "step of the job alone on its own nodes")
+      .value("placement_cost_share", "share", &J::placement_cost, "increase of the step by its placement")
+      .value("step_s", "s", &J::step, "mean step while all jobs run")
+      .value("shortest_step_s", "s", &J::shortest, "shortest of these steps")
+      .value("longest_step_s", "s", &J::longest, "longest of these steps")
+      .value("steps", "", &J::steps, "number of these steps")
+      .value("slowdown_share", "share", &J::slowdown, "increase of the step by the other jobs")
+      .value("alone_step_interval_s", "s", &J::alone_interval,
+             "lower and upper end of the interval that holds the step of the real machine alone with a probability of "
+             "80 %")
+      .when(&J::alone_interval, "if the stack is one that can be measured")
+      .value("tokens_per_J", "1/J", &J::per_joule,
+             "tokens a joule of the site while all jobs run (samples without tokens)")
+      .when(&J::per_joule, "with prices, if the power of the devices is stated")
+      .value("money_per_million", "money", &J::per_million, "rent and electricity of a million of them")
+      .when(&J::per_million, "with prices of rents")
+      .value("alone_money_per_million", "money", &J::alone_per_million,
+             "rent and electricity of a million of them if the job runs alone")
+      .when(&J::per_million, "with prices of rents")
+      .value("ownership_per_million", "money", &J::owned_per_million,
+             "cost of a million of them on bought nodes that are always in use")
+      .when(&J::owned_per_million, "with prices of a purchase");
 }
 
-const RegisterJsonReference sharing_reference{"share", "several jobs on one cluster", sharing_rows};
+const RegisterJsonReference sharing_reference{"share", "several jobs on one cluster", sharing_fields};
 
 int count_of_leaves(const std::vector<int>& nodes, const std::vector<DeviceId>& leaves) {
   std::set<DeviceId> distinct;
@@ -69,7 +56,7 @@ int count_of_leaves(const std::vector<int>& nodes, const std::vector<DeviceId>& 
 }
 
 std::vector<LeafSwitch> leaf_answers(const DeviceGraph& graph, const std::vector<DeviceId>& leaves,
-                                     const std::vector<std::string>& job_of_node) {
+                                     const std::vector<std::optional<std::string>>& job_of_node) {
   std::vector<LeafSwitch> answers;
   std::vector<DeviceId> seen_leaves;
   for (std::size_t node = 0; node < leaves.size(); ++node) {
@@ -82,6 +69,13 @@ std::vector<LeafSwitch> leaf_answers(const DeviceGraph& graph, const std::vector
     answers[index].jobs.push_back(job_of_node[node]);
   }
   return answers;
+}
+
+/// Pairs each job's name with its figure.
+std::vector<std::pair<std::string, double>> by_job(const SharingAnswer& answer, const std::vector<double>& figures) {
+  std::vector<std::pair<std::string, double>> named;
+  for (std::size_t i = 0; i < figures.size(); ++i) named.emplace_back(answer.jobs[i].name, figures[i]);
+  return named;
 }
 
 }  // namespace
@@ -154,7 +148,7 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
   sharing.ranks = joint_run.ranks;
   sharing.simulated_ranks = joint_run.simulated_ranks;
   sharing.unfolded_reason = joint_run.unfolded_reason;
-  std::vector<std::string> job_of_node(leaves.size());
+  std::vector<std::optional<std::string>> job_of_node(leaves.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobSteps& steps = joint_run.jobs[i];
     JobAnswer job;
@@ -176,59 +170,43 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
   sharing.leaves = leaf_answers(graph, leaves, job_of_node);
   for (const JobLink& link : joint_run.links)
     if (std::ranges::count_if(link.use_by_job, [](double use) { return use > 0; }) > 1)
-      sharing.links.push_back({link.name, link.kind, link.links, link.use, link.use_by_job, link.limits_job});
+      sharing.links.push_back({link.name, link.kind, link.links, link.use, by_job(sharing, link.use_by_job),
+                               by_job(sharing, link.limits_job)});
   sort_stably(sharing.links, [](const ContendedLink& a, const ContendedLink& b) { return a.use > b.use; });
   return sharing;
 }
 
-nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
-  using nlohmann::ordered_json;
-  ordered_json jobs = ordered_json::array(), links = ordered_json::array(), leaves = ordered_json::array();
-  for (const JobAnswer& job : answer.jobs) {
-    jobs.push_back({{"name", job.name},
-                    {"nodes", job.nodes},
-                    {"leaves", job.leaves},
-                    {"packed_step_s", job.packed_step},
-                    {"alone_step_s", job.alone_step},
-                    {"placement_cost_share", job.placement_cost()},
-                    {"step_s", job.step},
-                    {"shortest_step_s", job.shortest},
-                    {"longest_step_s", job.longest},
-                    {"steps", job.steps},
-                    {"slowdown_share", job.slowdown()}});
-    if (job.alone_interval) jobs.back()["alone_step_interval_s"] = *job.alone_interval;
-    const auto add_figure = [&jobs](const char* key, double figure) {
-      if (figure > 0) jobs.back()[key] = figure;
-    };
-    add_figure("tokens_per_J", job.per_joule);
-    add_figure("money_per_million", job.per_million);
-    add_figure("alone_money_per_million", job.per_million / (1 + job.slowdown()));
-    add_figure("ownership_per_million", job.owned_per_million);
-  }
-  for (const ContendedLink& link : answer.links) {
-    ordered_json use = ordered_json::object(), limits = ordered_json::object();
-    for (std::size_t i = 0; i < answer.jobs.size(); ++i) {
-      use[answer.jobs[i].name] = link.use_by_job[i];
-      limits[answer.jobs[i].name] = link.limits_job[i];
-    }
-    links.push_back({{"name", link.name},
-                     {"kind", link.kind},
-                     {"links", link.links},
-                     {"use_share", link.use},
-                     {"use_by_job_share", use},
-                     {"limits_job_share", limits}});
-  }
-  for (const LeafSwitch& leaf : answer.leaves) {
-    ordered_json names = ordered_json::array();
-    for (const std::string& name : leaf.jobs) names.push_back(name.empty() ? ordered_json() : ordered_json(name));
-    leaves.push_back({{"name", leaf.name}, {"jobs", names}});
-  }
-  ordered_json all{{"name", answer.name},   {"cluster", answer.cluster},
-                   {"ranks", answer.ranks}, {"simulated_ranks", answer.simulated_ranks},
-                   {"jobs", jobs},          {"links", links},
-                   {"leaves", leaves}};
-  if (!answer.currency.empty()) all["currency"] = answer.currency;
-  return all;
+const JsonFields<SharingAnswer>& sharing_fields() {
+  using A = SharingAnswer;
+  using L = ContendedLink;
+  static const JsonFields<A> fields =
+      JsonFields<A>()
+          .value("name", "", &A::name, "name of the file")
+          .value("cluster", "", &A::cluster, "the cluster in one line")
+          .value("ranks", "", &A::ranks, "number of ranks of all jobs")
+          .value("simulated_ranks", "", &A::simulated_ranks,
+                 "number of ranks that were simulated; the others are identical to these")
+          .list("jobs", &A::jobs, job_fields(), "the jobs that run at the same time")
+          .list("links", &A::links,
+                JsonFields<L>()
+                    .value("name", "", &L::name, "name of the link, or of the first of several that are alike")
+                    .value("kind", "", &L::kind, "kind of the link, for example network")
+                    .value("links", "", &L::links, "number of links that are alike")
+                    .value("use_share", "share", &L::use, "share of its rate that all jobs use")
+                    .value("use_by_job_share", "share", &L::use_by_job, "share of its rate that each job uses")
+                    .value("limits_job_share", "share", &L::limits_job,
+                           "time in which it sets the rate of a message of the job: sum over the messages, as a share "
+                           "of the run"),
+                "links that more than one job uses, the fullest first")
+          .list(
+              "leaves", &A::leaves,
+              JsonFields<LeafSwitch>()
+                  .value("name", "", &LeafSwitch::name, "name of the switch")
+                  .value("jobs", "", &LeafSwitch::jobs, "name of the job on each of its nodes; null: the node is free"),
+              "the leaf switches, with the jobs on their nodes")
+          .value("currency", "", &A::currency, "currency of the prices")
+          .when(&A::currency, "with prices");
+  return fields;
 }
 
 }  // namespace trainyard

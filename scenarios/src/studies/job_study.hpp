@@ -1,14 +1,17 @@
 #pragma once
 #include <array>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/running/shared_run.hpp"
 
 namespace trainyard {
+
+template <class T>
+class JsonFields;
 
 /// A job that runs beside the others. Times are in s.
 struct JobAnswer {
@@ -29,21 +32,22 @@ struct JobAnswer {
   /// Shares by which the step grows: through the placement, and through the other jobs (`slowdown`).
   double placement_cost() const { return alone_step / packed_step - 1; }
   double slowdown() const { return step / alone_step - 1; }
+  double alone_per_million() const { return per_million / (1 + slowdown()); }  ///< `per_million` if the job runs alone
 };
 
 /// A link, or several that are alike, which more than one job uses.
 struct ContendedLink {
   std::string name, kind;
   double links = 1;
-  double use = 0;                  ///< share of its rate
-  std::vector<double> use_by_job;  ///< use of the link by each job, indexed by job
-  std::vector<double> limits_job;  ///< see `JobLink`
+  double use = 0;  ///< share of its rate
+  /// By the name of the job: its use of the link, and see `JobLink`.
+  std::vector<std::pair<std::string, double>> use_by_job, limits_job;
 };
 
 /// The nodes of a leaf switch, with their jobs.
 struct LeafSwitch {
   std::string name;
-  std::vector<std::string> jobs;  ///< indexed by node: name of its job; "": it is free
+  std::vector<std::optional<std::string>> jobs;  ///< indexed by node: name of its job. No value: it is free
 };
 
 struct SharingAnswer {
@@ -70,6 +74,6 @@ std::vector<std::vector<int>> place_jobs(const SharedCluster&, const std::vector
 /// Simulates each job alone on packed nodes, alone on its own nodes, and all jobs together.
 SharingAnswer share_cluster(const SharedCluster&, const SharingQuestion&);
 
-nlohmann::ordered_json sharing_json(const SharingAnswer&);
+const JsonFields<SharingAnswer>& sharing_fields();
 
 }  // namespace trainyard

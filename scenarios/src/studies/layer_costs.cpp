@@ -59,7 +59,7 @@ const char* name_of(KernelBound bound) {
 }
 
 KernelBound KernelTotals::bound() const {
-  return static_cast<KernelBound>(std::max_element(parts.begin(), parts.end()) - parts.begin());
+  return static_cast<KernelBound>(std::ranges::max_element(parts) - parts.begin());
 }
 
 double KernelTotals::bound_share() const {

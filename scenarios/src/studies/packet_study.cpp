@@ -93,9 +93,7 @@ struct StarCase {
   double arrival(TransportKind transport) const {
     constexpr BytesPerSecond kTenGigabit{1.25e9};
     const std::vector<Seconds> times = star_arrivals(messages, kTenGigabit, latencies, transport, port_buffer);
-    return (measures_first ? *std::min_element(times.begin(), times.end())
-                           : *std::max_element(times.begin(), times.end()))
-        .value;
+    return (measures_first ? *std::ranges::min_element(times) : *std::ranges::max_element(times)).value;
   }
 };
 

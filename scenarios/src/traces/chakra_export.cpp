@@ -123,8 +123,8 @@ void ChakraExport::describe_join(const OpRun& run, ChakraNode& node) {
   }
   if (whole.value == 0)
     throw UserError(
-        "--chakra: Chakra has no node for summed-up collectives, which send no messages; plan.collectives: "
-        "modelled or messages");
+        "--chakra: Chakra has no node for summed-up collectives, which send no messages; plan.collectives: modelled or "
+        "messages");
   const auto lane = static_cast<Lane>(op.message.slot);
   const LaneGroup& group = run_.plan.lane(lane).group(op.actor);
   const ModelledJoin join = modelled_join(operation, group.settings, static_cast<int>(group.members.size()), whole);

@@ -13,7 +13,6 @@
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/traces/kineto.hpp"
 #include "sim/error.hpp"
-#include "sim/json_text.hpp"
 #include "sim/stable_sort.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 

@@ -124,8 +124,8 @@ class LaunchJoiner {
     }
     if (early == 0) return;
     events_.repairs.push_back(
-        fmt::format("the clock of the GPU is early: {} begin{} before the launch, \"{}\" by {:.1f} us; "
-                    "all times of the GPU are shifted by as much",
+        fmt::format("the clock of the GPU is early: {} begin{} before the launch, \"{}\" by {:.1f} us; all times of "
+                    "the GPU are shifted by as much",
                     counted_noun(early, "work"), early == 1 ? "s" : "", work(worst).name, shift));
     for (GpuWork& moved : events_.works) {
       moved.begin += shift;

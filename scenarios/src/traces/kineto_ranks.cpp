@@ -111,8 +111,8 @@ class RankGrid {
       fits = fits && axes_[a].first % (axes_[a - 1].first * axes_[a - 1].second) == 0;
     if (!fits || ranks(members.front()) != members)
       throw UserError(
-          fmt::format("{}: ranks {} are at no equal distances, so the groups of other ranks do not follow; "
-                      "the traces of all ranks expected",
+          fmt::format("{}: ranks {} are at no equal distances, so the groups of other ranks do not follow; the traces "
+                      "of all ranks expected",
                       where, fmt::join(members, ", ")));
   }
 
@@ -239,10 +239,9 @@ class RankWriter {
         fmt::format("{}: group \"{}\" of {}", events.file, group.name, counted_noun(group.size, "rank"));
     if (group.members.empty()) {
       if (!options_.mesh || options_.mesh->ranks() != recorded_ranks_)
-        throw UserError(
-            fmt::format("{}: its ranks are missing (\"Process Group Ranks\"); --on SCENARIO with a plan of {} "
-                        "ranks expected",
-                        where, recorded_ranks_));
+        throw UserError(fmt::format(
+            "{}: its ranks are missing (\"Process Group Ranks\"); --on SCENARIO with a plan of {} ranks expected",
+            where, recorded_ranks_));
       std::set<std::vector<int>> found;
       const Mesh& mesh = *options_.mesh;
       for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline, Axis::expert})
@@ -273,8 +272,8 @@ class RankWriter {
     if (!RankGrid(group.members, where).reaches(recorded_ranks_)) return;
     if (group.has_messages)
       throw UserError(
-          fmt::format("{}: --scale-out: this pipeline has the outermost ranks, and more stages are no "
-                      "replicas; a trace expected whose outermost groups are data parallel",
+          fmt::format("{}: --scale-out: this pipeline has the outermost ranks, and more stages are no replicas; a "
+                      "trace expected whose outermost groups are data parallel",
                       where));
     const std::vector<int> recorded = group.members;
     for (int first = recorded_ranks_; first < ranks_; first += recorded_ranks_)
@@ -312,8 +311,8 @@ class RankWriter {
           }))
         return i;
     throw UserError(
-        fmt::format("{}: it sends messages to other pipeline stages; the trace of one rank of each stage "
-                    "expected, but there is none for rank {}",
+        fmt::format("{}: it sends messages to other pipeline stages; the trace of one rank of each stage expected, but "
+                    "there is none for rank {}",
                     recordings_.front().file, rank));
   }
 

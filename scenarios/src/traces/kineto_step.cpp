@@ -267,10 +267,9 @@ class StepWriter {
       return;
     }
     if (!is_described)
-      refuse(work,
-             fmt::format("its {} is missing; \"Collective name\", \"In msg nelems\" and \"dtype\" expected, in its "
-                         "arguments or in those of its record_param_comms; or --keep-undescribed",
-                         exchange.operation.empty() ? "operation" : "size"));
+      refuse(work, fmt::format("its {} is missing; \"Collective name\", \"In msg nelems\" and \"dtype\" expected, in "
+                               "its arguments or in those of its record_param_comms; or --keep-undescribed",
+                               exchange.operation.empty() ? "operation" : "size"));
     if (element == 0) refuse(work, fmt::format("unknown dtype \"{}\"", exchange.type));
     RecordedGroup group = completed(exchange);
     const std::string operation = lower_case(exchange.operation);

@@ -173,17 +173,16 @@ class ExportReader {
 
   void take_calls() {
     if (!base_.has_table(kCalls)) return;
-    base_.query(
-        fmt::format("SELECT {0}.start, {0}.end, {0}.globalTid, {0}.correlationId, StringIds.value FROM {0} LEFT "
-                    "JOIN StringIds ON StringIds.id = nameId{1}",
-                    kCalls, of_process(kCalls, "globalTid")),
-        [this](Database::Row row) {
-          json item = event("cuda_runtime", plain_name(Database::text_at(row, 4)), microseconds_at(row, 0),
-                            microseconds_at(row, 1));
-          item["tid"] = sqlite3_column_int64(row, 2);
-          item["args"] = {{"correlation", sqlite3_column_int64(row, 3)}};
-          take_("traceEvents", item);
-        });
+    base_.query(fmt::format("SELECT {0}.start, {0}.end, {0}.globalTid, {0}.correlationId, StringIds.value FROM {0} "
+                            "LEFT JOIN StringIds ON StringIds.id = nameId{1}",
+                            kCalls, of_process(kCalls, "globalTid")),
+                [this](Database::Row row) {
+                  json item = event("cuda_runtime", plain_name(Database::text_at(row, 4)), microseconds_at(row, 0),
+                                    microseconds_at(row, 1));
+                  item["tid"] = sqlite3_column_int64(row, 2);
+                  item["args"] = {{"correlation", sqlite3_column_int64(row, 3)}};
+                  take_("traceEvents", item);
+                });
   }
 
   void take_steps() {

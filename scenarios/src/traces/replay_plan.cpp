@@ -76,8 +76,8 @@ class StreamNumbers {
     if (!fresh) return found->second;
     if (names_.size() + static_cast<std::size_t>(count) > kMaxStreams)
       throw UserError(
-          fmt::format("{}: more than {} streams: communicators, and peers of messages, have one each; the "
-                      "attribute `stream` puts nodes on the same one",
+          fmt::format("{}: more than {} streams: communicators, and peers of messages, have one each; the attribute "
+                      "`stream` puts nodes on the same one",
                       where_, kMaxStreams));
     for (int i = 0; i < count; ++i) names_.push_back(count == 1 ? name : fmt::format("{} {}", name, i));
     return found->second;
@@ -194,10 +194,9 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
 void ReplayPlan::require_used() const {
   for (std::size_t i = 0; i < used_.size(); ++i)
     if (!used_[i])
-      throw UserError(
-          fmt::format("--algorithm {}: no collective of the trace has an algorithm of that name (trainyard list "
-                      "collectives)",
-                      options_.algorithms[i]));
+      throw UserError(fmt::format(
+          "--algorithm {}: no collective of the trace has an algorithm of that name (trainyard list collectives)",
+          options_.algorithms[i]));
 }
 
 /// Lays out a collective as training lays out its groups (strategies/plan/lanes.cpp).
@@ -265,31 +264,31 @@ void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::m
 
 /// Checks that all members call the same collectives in the same order.
 void ReplayPlan::meet(std::size_t rank, int group, Operation operation, const ReplayStep& step) {
-  if (meetings_.size() <= static_cast<std::size_t>(group)) meetings_.resize(static_cast<std::size_t>(group) + 1);
-  std::vector<Meeting>& meetings = meetings_[static_cast<std::size_t>(group)];
-  if (meetings.size() <= step.instance) meetings.resize(step.instance + 1);
-  Meeting& meeting = meetings[step.instance];
+  if (collective_calls_.size() <= static_cast<std::size_t>(group))
+    collective_calls_.resize(static_cast<std::size_t>(group) + 1);
+  std::vector<CollectiveCall>& collective_calls = collective_calls_[static_cast<std::size_t>(group)];
+  if (collective_calls.size() <= step.instance) collective_calls.resize(step.instance + 1);
+  CollectiveCall& collective_call = collective_calls[step.instance];
   const ChakraNode& node = *step.node;
-  if (meeting.members++ == 0)
-    meeting = {operation, 0, static_cast<int>(rank), node.id, 1};
-  else if (meeting.operation != operation)
+  if (collective_call.members++ == 0)
+    collective_call = {operation, 0, static_cast<int>(rank), node.id, 1};
+  else if (collective_call.operation != operation)
     throw UserError(fmt::format("{}: {}, but rank {} does {} (its node {}): collective {} of their group",
-                                place_in_trace(file(rank), node), name_of(operation), meeting.rank,
-                                name_of(meeting.operation), meeting.node, step.instance));
-  meeting.bytes = std::max(meeting.bytes, node.bytes);
+                                place_in_trace(file(rank), node), name_of(operation), collective_call.rank,
+                                name_of(collective_call.operation), collective_call.node, step.instance));
+  collective_call.bytes = std::max(collective_call.bytes, node.bytes);
 }
 
 void ReplayPlan::require_all_met() const {
-  for (std::size_t group = 0; group < meetings_.size(); ++group) {
+  for (std::size_t group = 0; group < collective_calls_.size(); ++group) {
     const Communicator& communicator = groups_->communicators()[group];
-    for (std::size_t k = 1; k < meetings_[group].size(); ++k) {
-      const Meeting& meeting = meetings_[group][k];
-      if (meeting.members < communicator.members.size())
-        throw UserError(
-            fmt::format("{}: node {}: {} of {} ranks, of which {} take part: the others' files have no "
-                        "collective {} of that group",
-                        file(static_cast<std::size_t>(meeting.rank)), meeting.node, name_of(meeting.operation),
-                        communicator.members.size(), meeting.members, k));
+    for (std::size_t k = 1; k < collective_calls_[group].size(); ++k) {
+      const CollectiveCall& collective_call = collective_calls_[group][k];
+      if (collective_call.members < communicator.members.size())
+        throw UserError(fmt::format(
+            "{}: node {}: {} of {} ranks, of which {} take part: the others' files have no collective {} of that group",
+            file(static_cast<std::size_t>(collective_call.rank)), collective_call.node,
+            name_of(collective_call.operation), communicator.members.size(), collective_call.members, k));
     }
   }
 }

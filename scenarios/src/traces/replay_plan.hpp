@@ -74,7 +74,7 @@ class ReplayPlan {
   std::size_t communicators() const { return groups_->communicators().size(); }
   /// Returns the size of a communicator's collective number `instance`: the largest input of any member.
   Bytes bytes_of(int number, std::uint32_t instance) const {
-    return Bytes{meetings_[static_cast<std::size_t>(number)][instance].bytes};
+    return Bytes{collective_calls_[static_cast<std::size_t>(number)][instance].bytes};
   }
   std::size_t nodes() const;
   /// The expected error of the modelled collectives; "": none is modelled.
@@ -85,7 +85,7 @@ class ReplayPlan {
 
  private:
   /// One collective of a communicator, as the first rank that was read states it.
-  struct Meeting {
+  struct CollectiveCall {
     Operation operation = Operation::all_reduce;
     double bytes = 0;
     int rank = 0;
@@ -98,7 +98,7 @@ class ReplayPlan {
   std::vector<bool> used_;               // for each algorithm in the options: some collective uses it
   std::optional<LibraryModel> library_;  // no value: no collective has needed it yet
   std::unique_ptr<CommGroups> groups_;
-  std::vector<std::vector<Meeting>> meetings_;  // collectives of each communicator
+  std::vector<std::vector<CollectiveCall>> collective_calls_;  // collectives of each communicator
   /// Collectives by communicator, operation and root.
   std::map<std::tuple<int, Operation, int>, std::unique_ptr<ReplayCollective>> collectives_;
   std::deque<GroupFlow> memory_routes_;  // routes of memory nodes

@@ -134,7 +134,7 @@ class ReplayProgram : public CoroutineProgram {
       op.message.bytes = Bytes{node.tensor};
       op.message.slot = step.slot;
       op.message.steps = 1;
-      op.message.tag = route_number(step.slot) << kMeetingBits | ++transfers_;
+      op.message.tag = route_number(step.slot) << kJoinBits | ++transfers_;
       return;
     }
     op.kind = node.duration ? Kind::compute : Kind::local;
@@ -179,7 +179,7 @@ class ReplayProgram : public CoroutineProgram {
     call.group = names_.group(name_of(operation), Role::collective,
                               settings.fidelity == Fidelity::modelled ? "" : replay_call.what->algorithm->name);
     call.name = names_.intern(node.name);
-    call.tag = static_cast<Tag>(replay_call.communicator) << kMeetingBits | step.instance;
+    call.tag = static_cast<Tag>(replay_call.communicator) << kJoinBits | step.instance;
     if (count_ > 0) call.start = waits_[--count_];
     if (settings.fidelity != Fidelity::modelled) call.launch = to_picoseconds(Seconds{node.launch});
     const Bytes bytes{whole_bytes(operation, plan_.bytes_of(replay_call.communicator, step.instance).value,
@@ -248,7 +248,7 @@ ActorOutline ReplayPrograms::outline(Actor actor) const {
         {text, static_cast<std::uint64_t>(call.what->algorithm->operation), ranks, call.first_slot,
          modelled ? 0 : role_of(*call.what->algorithm, {call.index, static_cast<int>(ranks), &call.what->settings})});
     if (modelled && ranks > 1)
-      outline.meetings.push_back({static_cast<Tag>(call.communicator), call.what->settings.flow.get(), call.flow});
+      outline.joins.push_back({static_cast<Tag>(call.communicator), call.what->settings.flow.get(), call.flow});
   }
   outline.text = text;
   outline.slots = rank.slots;

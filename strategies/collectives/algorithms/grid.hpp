@@ -1,5 +1,4 @@
 #pragma once
-#include <utility>
 #include <vector>
 
 #include "strategies/collectives/collective.hpp"

@@ -32,9 +32,8 @@ void split_off_embedding(TrainingPlan& plan) {
     keep(dense, false);
     keep(remote, true);
     if (!dense.parts.empty() && !remote.parts.empty()) {
-      dense.layer = std::min_element(dense.parts.begin(), dense.parts.end(), [](const auto& a, const auto& b) {
-                      return a.layer < b.layer;
-                    })->layer;
+      dense.layer =
+          std::ranges::min_element(dense.parts, [](const auto& a, const auto& b) { return a.layer < b.layer; })->layer;
       constexpr Bytes endless{1e18};
       dense.kernel =
           gradient_buckets(*plan.network, {dense.layer}, plan.gradient_element, endless, endless, true).back().kernel;
@@ -186,10 +185,9 @@ class RemoteEmbedding : public WholeReplicas {
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     if (plan.network->layers.back().tied_elements > 0)
-      fail(place_,
-           fmt::format("plan.data_parallel.mechanism: remote-embedding, but {} also uses the embedding's weight in its "
-                       "last layer",
-                       plan.network->name));
+      fail(place_, fmt::format("plan.data_parallel.mechanism: remote-embedding, but {} also uses the embedding's "
+                               "weight in its last layer",
+                               plan.network->name));
     split_off_embedding(plan);
     StagePlan& stage = plan.stages.front();
     double remote = 0;

@@ -162,10 +162,10 @@ class Diloco : public Mechanism {
                            fmt::format("{} do not divide the {} inner steps; nearest: {}", outer_.fragments,
                                        outer_.inner_steps, nearest_divisors(outer_.inner_steps, outer_.fragments)));
     if (outer_.overlap >= outer_.period())
-      data_parallel.refuse("overlap_steps",
-                           fmt::format("a fragment leaves every {} steps, and arrives before the next one leaves; "
-                                       "expected at most {}",
-                                       outer_.period(), outer_.period() - 1));
+      data_parallel.refuse(
+          "overlap_steps",
+          fmt::format("a fragment leaves every {} steps, and arrives before the next one leaves; expected at most {}",
+                      outer_.period(), outer_.period() - 1));
     outer_.in_groups = setting.zero != ZeroStage::none;
     if (outer_.in_groups && setting.zero_group < 2)
       data_parallel.refuse("mechanism",
@@ -235,10 +235,10 @@ std::unique_ptr<Mechanism> read_diloco(Fields& fields, const ClusterSpec&) {
   static const std::map<std::string, double> bytes{{"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"int8", 1}, {"int4", 0.5}};
   std::vector<std::string> names;
   for (const auto& [name, size] : bytes) names.push_back(name);
-  outer.element = Bytes{bytes.at(fields.choice({"outer_precision",
-                                                "Precision in which outer gradients are sent. What a training "
-                                                "learns is computed without its rounding."},
-                                               names, "fp32"))};
+  outer.element = Bytes{bytes.at(fields.choice(
+      {"outer_precision",
+       "Precision in which outer gradients are sent. What a training learns is computed without its rounding."},
+      names, "fp32"))};
   outer.fragments = fields.integer_within<int>(
       {"fragments", "Number of parts of the parameters that are exchanged in turn, for example 5."}, 1, kMostFragments,
       1);

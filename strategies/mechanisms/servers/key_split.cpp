@@ -32,10 +32,8 @@ std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers
     for (std::size_t i = 0; i < free.size(); ++i) give(free[i], static_cast<int>(i) % servers);
     return server_of;
   }
-  std::stable_sort(free.begin(), free.end(),
-                   [&keys](std::size_t a, std::size_t b) { return keys[a].elements > keys[b].elements; });
-  for (const std::size_t k : free)
-    give(k, static_cast<int>(std::min_element(loads.begin(), loads.end()) - loads.begin()));
+  std::ranges::stable_sort(free, [&keys](std::size_t a, std::size_t b) { return keys[a].elements > keys[b].elements; });
+  for (const std::size_t k : free) give(k, static_cast<int>(std::ranges::min_element(loads) - loads.begin()));
   return server_of;
 }
 

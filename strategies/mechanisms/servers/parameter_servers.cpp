@@ -101,7 +101,7 @@ class ServerRun : public MechanismRun {
     for (std::size_t server = 0; server < share_of.size(); ++server)
       shares[fmt::format("server {}", server)] = share_of[server];
     f["shares"] = shares;
-    f["largest_share"] = *std::max_element(share_of.begin(), share_of.end());
+    f["largest_share"] = *std::ranges::max_element(share_of);
     const Pushes pushes = pushes_in(window);
     figures.staleness = pushes.staleness;
     std::uint64_t applied = 0;
@@ -241,18 +241,10 @@ class ParameterServers : public Mechanism {
     const std::set<int> used(plan.server_of.begin(), plan.server_of.end());
     if (choice_.backup_workers > 0 &&
         used.size() < static_cast<std::size_t>(servers))  // each ends its steps by its keys
-      fail(choice_.place,
-           fmt::format(
-               "plan.data_parallel.servers: {} of {} have no key, but with backup_workers each server needs one; "
-               "take fewer servers, or cut keys into more parts",
-               servers - static_cast<int>(used.size()), servers));
-    plan.consistency = choice_.consistency;
-    plan.staleness = choice_.staleness;
-    plan.backup_workers = choice_.backup_workers;
-    plan.worker_weights = choice_.worker_weights;
-    plan.mixing_shares = choice_.mixing_shares;
-    plan.rule = choice_.rule;
-    plan.replication = choice_.replication;
+      fail(choice_.place, fmt::format("plan.data_parallel.servers: {} of {} have no key, but with backup_workers each "
+                                      "server needs one; take fewer servers, or cut keys into more parts",
+                                      servers - static_cast<int>(used.size()), servers));
+    static_cast<ServerRules&>(plan) = choice_;
     if (!plan.mixes()) plan.replication.state = optimizer_state_size(site.states.optimizer, site.states.precision);
     if (choice_.aggregation != ServerChoice::Aggregation::none)
       plan.local = {groups_of(plan.workers(), site.machine.spec()),
@@ -334,8 +326,7 @@ class ParameterServers : public Mechanism {
 const RegisterMechanism register_parameter_servers{
     {"parameter-server",
      "servers hold the parameters by key; workers push gradients and receive weights in answer. servers: {count, "
-     "label, "
-     "place, on, nodes, keys, shards, split, rule, replicas}",
+     "label, place, on, nodes, keys, shards, split, rule, replicas}",
      server_keys(),
      nullptr,
      [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
@@ -354,8 +345,7 @@ const RegisterMechanism register_parameter_servers{
       {"dropped_share", "share of the pushes that came too late for their step and were dropped", 0.0, "share"},
       {"stages",
        "stages of a step, each with the time in which its messages are under way, or in which workers or servers "
-       "compute; with several "
-       "keys they overlap",
+       "compute; with several keys they overlap",
        std::vector<NamedTime>{}, "", "with local aggregation"}},
      "",
      &MechanismFigures::servers}};

@@ -25,7 +25,7 @@ std::vector<std::string> names_of(const std::vector<Named>& all) {
 /// The element with that name. It must exist.
 template <class Named>
 const Named& find_named(const std::vector<Named>& all, const std::string& name) {
-  return *std::find_if(all.begin(), all.end(), [&name](const Named& named) { return named.name == name; });
+  return *std::ranges::find_if(all, [&name](const Named& named) { return named.name == name; });
 }
 
 void read_split(ServerChoice& choice, Fields& servers) {
@@ -56,10 +56,9 @@ void read_split(ServerChoice& choice, Fields& servers) {
 }
 
 void read_replicas(ServerChoice& choice, Fields& servers) {
-  const Node* node =
-      servers.child({"replicas",
-                     "Number of servers that hold each key, for example 2, or {count, forward: chain | parallel}. "
-                     "Default: 1."});
+  const Node* node = servers.child(
+      {"replicas",
+       "Number of servers that hold each key, for example 2, or {count, forward: chain | parallel}. Default: 1."});
   if (!node) return;
   if (node->kind != Node::Kind::map) {
     choice.replication.copies = servers.integer_within<int>("replicas", 1, kMostCopies, 1);
@@ -99,28 +98,23 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
                 {"local_aggregation",
                  "Device that sums the gradients of a node's workers before one push: none, gpu or cpu."},
                 on, ServerChoice::Aggregation::none);
-  choice.reduce =
-      &read_local_collective(fields,
-                             {"reduce",
-                              "Algorithm that sums the gradients of a node, for example binomial-tree (trainyard list "
-                              "collectives, those of reduce). Default: binomial-tree."},
-                             Operation::reduce);
-  choice.broadcast =
-      &read_local_collective(fields,
-                             {"broadcast",
-                              "Collective that distributes the answers in a node, for example binomial-tree (trainyard "
-                              "list collectives). Default: binomial-tree."},
-                             Operation::broadcast);
+  choice.reduce = &read_local_collective(fields,
+                                         {"reduce",
+                                          "Algorithm that sums the gradients of a node, for example binomial-tree "
+                                          "(trainyard list collectives, those of reduce). Default: binomial-tree."},
+                                         Operation::reduce);
+  choice.broadcast = &read_local_collective(fields,
+                                            {"broadcast",
+                                             "Collective that distributes the answers in a node, for example "
+                                             "binomial-tree (trainyard list collectives). Default: binomial-tree."},
+                                            Operation::broadcast);
   fields.finish();
   if (choice.aggregation == ServerChoice::Aggregation::none) return;
   for (const char* key : {"backup_workers", "worker_weights", "mixing_shares"})
     if (data_parallel.has(key))
-      data_parallel.refuse(
-          key,
-          fmt::format(
-              "needs pushes of single workers, but local_aggregation: {} sums the pushes of a node; leave out one of "
-              "them",
-              on[static_cast<std::size_t>(choice.aggregation)]));
+      data_parallel.refuse(key, fmt::format("needs pushes of single workers, but local_aggregation: {} sums the pushes "
+                                            "of a node; leave out one of them",
+                                            on[static_cast<std::size_t>(choice.aggregation)]));
 }
 
 bool is_label(const std::string& text) { return text.find_first_not_of("0123456789-+. ") != std::string::npos; }
@@ -140,9 +134,8 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
                             "Numbers of workers and servers as papers write them, for example 8W2PS. Default: the "
                             "number of servers is that of count."}),
                fields.place_of("label"));
-  choice.count = fields.integer_within<int>(
-      {"count", "Number of parameter servers, for example 2. Default: 1, or that of the label."}, 1, kMostServers,
-      choice.count);
+  fields.read({"count", "Number of parameter servers, for example 2. Default: 1, or that of the label."}, choice.count,
+              1, kMostServers);
   choice.dedicated =
       fields.choice({"place", "Servers share nodes with workers (colocated) or have nodes of their own (dedicated)."},
                     {"colocated", "dedicated"}, "colocated") == "dedicated";
@@ -224,10 +217,10 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
                                                "List of the factor with which each worker's gradients count, above 0, "
                                                "at most 1, for example [0.5, 1]. Default: 1 for each."});
   choice.mixing_shares = read_shares(
-      fields, {"mixing_shares",
-               "Workers update their own weights and push these: list of the share with which each worker's weights "
-               "enter those "
-               "of the servers, above 0, at most 1, for example [0.5, 0.25]. Default: workers push gradients."});
+      fields,
+      {"mixing_shares",
+       "Workers update their own weights and push these: list of the share with which each worker's weights enter "
+       "those of the servers, above 0, at most 1, for example [0.5, 0.25]. Default: workers push gradients."});
   if (!choice.worker_weights.empty() && !choice.mixing_shares.empty())
     fields.refuse("worker_weights", "with mixing_shares workers push weights, and no gradients; leave out one of them");
 }
@@ -270,11 +263,11 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   read_local(choice, fields);
   place_by_default(choice, cluster);
   if (choice.dedicated && !choice.workers)
-    choice.workers = first_gpu_of(cluster, *std::min_element(choice.nodes.begin(), choice.nodes.end()));
+    choice.workers = first_gpu_of(cluster, *std::ranges::min_element(choice.nodes));
   if (choice.dedicated && choice.workers.value_or(0) == 0)
     fail(choice.place,
-         "plan.data_parallel.servers: dedicated servers take the first node; no GPU is left for workers, "
-         "which are on the first nodes");
+         "plan.data_parallel.servers: dedicated servers take the first node; no GPU is left for workers, which are on "
+         "the first nodes");
   return choice;
 }
 
@@ -289,10 +282,9 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
   const int last = cluster.node_of_gpu(workers - 1);
   for (const int node : choice.nodes) {
     if (choice.dedicated && node <= last)
-      fail(choice.place,
-           fmt::format("plan.data_parallel.servers: node {} is to be dedicated, but workers are on nodes 0 "
-                       "to {}; set plan.data_parallel.size, or let them be colocated",
-                       node, last));
+      fail(choice.place, fmt::format("plan.data_parallel.servers: node {} is to be dedicated, but workers are on nodes "
+                                     "0 to {}; set plan.data_parallel.size, or let them be colocated",
+                                     node, last));
   }
   int processes = choice.device == ServerChoice::Device::gpus ? 0 : choice.count;
   for (int i = 0; choice.device == ServerChoice::Device::gpus && i < choice.count; ++i)

@@ -8,7 +8,7 @@
 namespace trainyard {
 
 /// The keys of a plan that describe its parameter servers.
-struct ServerChoice {
+struct ServerChoice : ServerRules {
   enum class Device : std::uint8_t { cpu, gpu, gpus };
   enum class Keys : std::uint8_t { tensors, layers, buckets };
   /// Number of servers. With Device::gpus every server is as many processes as its node has GPUs.
@@ -18,12 +18,7 @@ struct ServerChoice {
   std::vector<int> nodes;  ///< the nodes that servers are assigned to in turn
   Keys keys = Keys::tensors;
   KeySharding shards = KeySharding::balanced;
-  Consistency consistency = Consistency::synchronous;
-  int staleness = 0, backup_workers = 0;
-  std::vector<double> worker_weights, mixing_shares;
   KeySplit split;
-  ServerRule rule = server_rules().front();
-  Replication replication;
   /// The device on which the gradients of a node are summed before they are pushed.
   enum class Aggregation : std::uint8_t { none, gpu, cpu };
   Aggregation aggregation = Aggregation::none;

@@ -69,8 +69,8 @@ void ServerKeys::apply(Key& key, std::size_t worker, Seconds now) {
   board_.count_applied(static_cast<int>(worker), key.version - key.pulled[worker], now);
   ++key.version;
   if (key.pushes[worker]++ == key.slowest && --key.slowest_workers == 0) {
-    key.slowest = *std::min_element(key.pushes.begin(), key.pushes.end());
-    key.slowest_workers = static_cast<std::size_t>(std::count(key.pushes.begin(), key.pushes.end(), key.slowest));
+    key.slowest = *std::ranges::min_element(key.pushes);
+    key.slowest_workers = static_cast<std::size_t>(std::ranges::count(key.pushes, key.slowest));
   }
   key.waiting.push_back(worker);
   std::erase_if(key.waiting, [&](std::size_t w) {
@@ -98,12 +98,11 @@ bool ServerKeys::has_ended(std::size_t worker, std::size_t k) const {
 }
 
 bool ServerKeys::step_is_over() const {
-  return std::all_of(keys_.begin(), keys_.end(),
-                     [this](const Key& key) { return key.version == keys_.front().version; });
+  return std::ranges::all_of(keys_, [this](const Key& key) { return key.version == keys_.front().version; });
 }
 
 bool ServerKeys::all_updated() const {
-  return std::all_of(keys_.begin(), keys_.end(), [this](const Key& key) { return key.version == steps(); });
+  return std::ranges::all_of(keys_, [this](const Key& key) { return key.version == steps(); });
 }
 
 }  // namespace trainyard

@@ -85,10 +85,9 @@ ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, 
   plan.server_of = std::move(shared.server_of);
   plan.first_slice = std::move(shared.first_slice);
   if (static_cast<std::size_t>(servers) > plan.keys() && !split.is_used())
-    fail(where,
-         fmt::format("{} servers, but {} has {} keys: at most as many servers as keys, or split: mxnet or byteps, "
-                     "which cuts large keys over several servers",
-                     servers, step.network->name, plan.keys()));
+    fail(where, fmt::format("{} servers, but {} has {} keys: at most as many servers as keys, or split: mxnet or "
+                            "byteps, which cuts large keys over several servers",
+                            servers, step.network->name, plan.keys()));
   constexpr std::size_t most_keys = 65535;
   if (plan.keys() > most_keys)
     fail(where, fmt::format("{} is cut into {} keys; at most {}: larger parts are fewer", step.network->name,

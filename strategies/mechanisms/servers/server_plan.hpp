@@ -60,23 +60,8 @@ struct LocalAggregation {
   bool is_used() const { return !groups.empty(); }
 };
 
-/// Parameter servers and their workers. Workers are actors 0 … workers − 1, followed by the servers. With backup
-/// workers the chief comes next: the run is over when every server has told it that all steps are done. With local
-/// aggregation the aggregators come next. The clients of the servers are the workers, or the aggregators.
-///
-/// A worker pushes each key as soon as its gradient is final. The answer brings the key's weights for the next step.
-/// The worker computes a layer as soon as it has the layer's weights. Servers send the first weights without a push.
-///
-/// If a worker fails (ActorChange), workers that are in step with it, or that may not get further ahead of it, wait
-/// forever. Asynchronous servers continue with the other workers until these have ended.
-struct ServerPlan {
-  /// Plan of the workers: its buckets are the keys, `replicas` is the number of workers, and `memory` is the memory of
-  /// all servers together.
-  CentralPlan base;
-  int servers = 1;
-  double elements = 0;                   ///< number of elements of all keys
-  std::vector<int> server_of;            ///< server by key
-  std::vector<std::size_t> first_slice;  ///< first slice by key: see SharedKeys
+/// The rules by which servers and workers train, as a plan states them.
+struct ServerRules {
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;  ///< with Consistency::stale: steps that a worker may be ahead of the slowest one
   /// Synchronous only: a step takes the first workers − backup_workers gradients and drops the rest.
@@ -86,10 +71,29 @@ struct ServerPlan {
   std::vector<double> mixing_shares;
   /// Factor on each worker's gradients (not synchronous). Empty: all count alike.
   std::vector<double> worker_weights;
-  Work mixing;  ///< work of one element of this computation
-  ServerRule rule;
-  LocalAggregation local;
+  ServerRule rule = server_rules().front();
   Replication replication;
+};
+
+/// Parameter servers and their workers. Workers are actors 0 … workers − 1, followed by the servers. With backup
+/// workers the chief comes next: the run is over when every server has told it that all steps are done. With local
+/// aggregation the aggregators come next. The clients of the servers are the workers, or the aggregators.
+///
+/// A worker pushes each key as soon as its gradient is final. The answer brings the key's weights for the next step.
+/// The worker computes a layer as soon as it has the layer's weights. Servers send the first weights without a push.
+///
+/// If a worker fails (ActorChange), workers that are in step with it, or that may not get further ahead of it, wait
+/// forever. Asynchronous servers continue with the other workers until these have ended.
+struct ServerPlan : ServerRules {
+  /// Plan of the workers: its buckets are the keys, `replicas` is the number of workers, and `memory` is the memory of
+  /// all servers together.
+  CentralPlan base;
+  int servers = 1;
+  double elements = 0;                   ///< number of elements of all keys
+  std::vector<int> server_of;            ///< server by key
+  std::vector<std::size_t> first_slice;  ///< first slice by key: see SharedKeys
+  Work mixing;                           ///< work of one element that mixes by `mixing_shares`
+  LocalAggregation local;
 
   int workers() const { return base.replicas; }
   int clients() const { return local.is_used() ? static_cast<int>(local.groups.size()) : workers(); }

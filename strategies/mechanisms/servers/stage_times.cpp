@@ -47,8 +47,7 @@ bool StageTimes::node_of(Actor actor, std::size_t& node) const {
 
 void StageTimes::transferred(const TransferRun& run) {
   if (!(run.bytes.value > 0) || !run.send) return;
-  const auto stage =
-      std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return s.name == run.send->name; });
+  const auto stage = std::ranges::find_if(stages_, [&](const Stage& s) { return s.name == run.send->name; });
   std::size_t node = 0;
   if (stage == stages_.end() || !(node_of(run.from, node) || node_of(run.to, node))) return;
   busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);

@@ -35,7 +35,7 @@ Matrix routes(const Matrix& logits, Index k) {
   for (Index token = 0; token < logits.cols(); ++token) {
     std::vector<Index> order = span(0, logits.rows());
     const auto better = [&logits, token](Index a, Index b) { return logits(a, token) > logits(b, token); };
-    std::stable_sort(order.begin(), order.end(), better);
+    std::ranges::stable_sort(order, better);
     for (Index i = 0; i < k; ++i) {
       r(i, token) = static_cast<double>(order[i]);
       r(k + i, token) = std::exp(logits(order[i], token) - logits(order[0], token));

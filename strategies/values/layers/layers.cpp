@@ -96,7 +96,8 @@ void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch
 
 /// Defines the end of a layer. Forward: from `y` to the input of the next layer or of the loss. Backward: to y.d.
 void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
-  const bool gathers = linear_way(shape, layer.number, p.sharding) == LinearWay::gathered_columns, last = layer.last;
+  const bool gathers = linear_sharding(shape, layer.number, p.sharding) == LinearSharding::gathered_columns,
+             last = layer.last;
   const std::string out = last ? "output" : "out", out_gradient = last ? "output.d" : "dout";
   // tanh is computed from exp, which Eigen vectorizes. The result is exact to 2⁻⁵³ of 1.
   g.node("activated", [&g, last] { return last ? g["y"] : Matrix(1 - 2 / (1 + (2 * g["y"].array()).exp())); });
@@ -158,11 +159,11 @@ std::vector<std::string> dropped_after_forward(const Graph& g, const RankPlace& 
 
 TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) {
   const Index in = shape.widths.at(number), out = shape.widths.at(number + 1);
-  const LinearWay split = linear_way(shape, number, p.sharding);
+  const LinearSharding split = linear_sharding(shape, number, p.sharding);
   std::vector<Index> rows = span(0, out), columns = span(0, in);
   if (by_rows(split))
     columns = part(in, p.tensor, p.sharding.tensor);
-  else if (split != LinearWay::whole)
+  else if (split != LinearSharding::whole)
     rows = part(out, p.tensor, p.sharding.tensor);
   TensorShards shards;
   TensorShard& weight = shards["linear.weight"] = TensorShard::cut(out, rows, columns);
@@ -174,15 +175,15 @@ TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) 
 
 Index mlp_input_rows(const RankPlace& p, const MlpShape& shape, int number) {
   const Index width = shape.widths.at(number);
-  return linear_way(shape, number, p.sharding) == LinearWay::rows ? width / p.sharding.tensor : width;
+  return linear_sharding(shape, number, p.sharding) == LinearSharding::rows ? width / p.sharding.tensor : width;
 }
 
 void mlp_layer(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
   const LayerShard& s = *layer.shard;
-  const LinearWay split = linear_way(shape, layer.number, p.sharding);
+  const LinearSharding split = linear_sharding(shape, layer.number, p.sharding);
   const bool first = layer.number == 0, sums = by_rows(split);
   if (first) g.node("x", [p, batch, shape] { return inputs_of(p, shape, batch); });
-  g.node("inputs", [&g, p, split] { return split == LinearWay::spread_rows ? own_rows(g["x"], p) : g["x"]; });
+  g.node("inputs", [&g, p, split] { return split == LinearSharding::spread_rows ? own_rows(g["x"], p) : g["x"]; });
   linear(g, s, {.name = "linear", .in = "inputs", .in_for_weights = "inputs", .out_gradient = "y.d", .bias = !sums});
   g.exchange("linear.reduce", "linear");
   if (sums)

@@ -28,23 +28,23 @@ int drawn_action(const Eigen::RowVectorXd& probabilities, double uniform) {
 
 const Registration register_bandit{
     learning_tasks(), "bandit",
-    TaskKind{"a small policy that learns from right and wrong answers, with the staleness of a post-training loop",
-             [](Fields& learn, TaskChoice& choice) {
-               choice.bandit.contexts = learn.integer_within<int>(
-                   {"contexts", "Number of contexts of the bandit, which stand for prompts, for example 32."}, 1,
-                   kMostContexts, 64);
-               choice.bandit.actions = learn.integer_within<int>(
-                   {"actions", "Number of actions in each context, which stand for answers, for example 8."}, 2,
-                   kMostActions, 16);
-               choice.bandit.rate =
-                   learn.number({"policy_rate", "Learning rate of the bandit's policy, for example 0.5."}, 0, 1e6, 1);
-               choice.bandit.ratio_clip = learn.number(
-                   {"ratio_clip",
-                    "Distance of the importance ratio from 1 beyond which an answer is not trained on, for example "
-                    "0.3."},
-                   0, 1e6, 0.2);
-             },
-             nullptr}};
+    TaskKind{
+        "a small policy that learns from right and wrong answers, with the staleness of a post-training loop",
+        [](Fields& learn, TaskChoice& choice) {
+          choice.bandit.contexts = learn.integer_within<int>(
+              {"contexts", "Number of contexts of the bandit, which stand for prompts, for example 32."}, 1,
+              kMostContexts, 64);
+          choice.bandit.actions = learn.integer_within<int>(
+              {"actions", "Number of actions in each context, which stand for answers, for example 8."}, 2,
+              kMostActions, 16);
+          choice.bandit.rate =
+              learn.number({"policy_rate", "Learning rate of the bandit's policy, for example 0.5."}, 0, 1e6, 1);
+          choice.bandit.ratio_clip = learn.number(
+              {"ratio_clip",
+               "Distance of the importance ratio from 1 beyond which an answer is not trained on, for example 0.3."},
+              0, 1e6, 0.2);
+        },
+        nullptr}};
 
 }  // namespace
 

@@ -168,27 +168,24 @@ std::shared_ptr<const LearningTask> make_classifier(const TaskChoice& choice) {
 
 void read_transformer_task(Fields& learn, TaskChoice& choice) {
   SmallTransformer& t = choice.transformer;
-  t.layers = learn.integer_within<int>("layers", 1, 8, t.layers);
-  t.hidden_size = learn.integer_within<int>({"hidden_size", "Width of the layers of the transformer, for example 32."},
-                                            4, 512, t.hidden_size);
-  t.heads = learn.integer_within<int>(
-      {"heads", "Number of attention heads of the transformer, a divisor of hidden_size, for example 2."}, 1, 16,
-      t.heads);
+  learn.read("layers", t.layers, 1, 8);
+  learn.read({"hidden_size", "Width of the layers of the transformer, for example 32."}, t.hidden_size, 4, 512);
+  learn.read({"heads", "Number of attention heads of the transformer, a divisor of hidden_size, for example 2."},
+             t.heads, 1, 16);
   if (t.hidden_size % t.heads != 0)
     learn.refuse("heads", fmt::format("{} do not divide hidden_size {}", t.heads, t.hidden_size));
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
-  t.vocabulary = data.integer_within<int>(
-      {"vocabulary", "Number of different tokens in the generated sentences, for example 16."}, 2, 1024, t.vocabulary);
-  t.seq_length = data.integer_within<int>({"seq_length", "Length of a generated sentence in tokens, for example 16."},
-                                          2, 256, t.seq_length);
+  data.read({"vocabulary", "Number of different tokens in the generated sentences, for example 16."}, t.vocabulary, 2,
+            1024);
+  data.read({"seq_length", "Length of a generated sentence in tokens, for example 16."}, t.seq_length, 2, 256);
   choice.states =
       data.integer_within<int>({"states", "Number of states of the automaton that makes the sentences, for example 4."},
                                2, 1 << 12, choice.states);
   choice.data.samples = data.integer_within<std::int64_t>("samples", 2, 1 << 18, choice.data.samples);
   choice.data.seed = data.integer<std::uint64_t>("seed", 0, 1);
-  choice.validation = data.number("validation", 1e-6, 0.9, choice.validation);
+  data.read("validation", choice.validation, 1e-6, 0.9);
   data.finish();
 }
 
@@ -327,7 +324,7 @@ void read_quadratic(Fields& learn, TaskChoice& choice) {
 
 void read_double_well(Fields& learn, TaskChoice& choice) {
   read_start(learn, choice, kWellNoise);
-  if (choice.noise == 0 && std::count(choice.start.begin(), choice.start.end(), 0) == std::ssize(choice.start))
+  if (choice.noise == 0 && std::ranges::count(choice.start, 0) == std::ssize(choice.start))
     learn.refuse("noise", "0 leaves every worker on top of the hill, where the gradient is 0; give noise or a start");
   choice.dimensions = learn.integer_within<int>(
       {"dimensions", "Number of dimensions of the double well, for example 10."}, 1, kMostDimensions, 1);

@@ -73,7 +73,7 @@ bool number(const std::string& text, double& value) {
 std::size_t label_column(const fs::path& file, const std::string& label, const std::vector<std::string>& first,
                          bool header) {
   if (label.empty()) return first.size() - 1;
-  if (const auto found = std::find(first.begin(), first.end(), label); header && found != first.end())
+  if (const auto found = std::ranges::find(first, label); header && found != first.end())
     return static_cast<std::size_t>(found - first.begin());
   double value = -1;
   if (!number(label, value) || value < 0 || value != std::floor(value) || value >= static_cast<double>(first.size()))
@@ -125,7 +125,7 @@ LabelledSamples read_csv(const fs::path& file, const std::string& label, int cla
     double value = 0;
     if (columns == 0) {
       columns = cells.size();
-      const bool header = !std::all_of(cells.begin(), cells.end(), [&](const auto& c) { return number(c, value); });
+      const bool header = !std::ranges::all_of(cells, [&](const auto& c) { return number(c, value); });
       label_at = label_column(file, label, cells, header);
       if (columns < 2) refuse_line(file, number_of_line, "a label and one feature at least expected");
       if (header) continue;

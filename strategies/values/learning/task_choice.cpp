@@ -36,25 +36,20 @@ void read_files(Fields& data, TaskChoice& choice) {
 
 void read_made(Fields& data, TaskChoice& choice, bool images) {
   GeneratedData& made = choice.data;
-  made.classes = data.integer_within<int>({"classes", "Number of classes of generated data, for example 10."}, 2,
-                                          kMostClasses, made.classes);
-  made.samples = data.integer_within<std::int64_t>(
-      {"samples", "Number of generated samples, for example 2000. Default: 4096, and 1024 with task cnn."}, 2,
-      kMostSamples, made.samples);
-  made.noise = data.number(
+  data.read({"classes", "Number of classes of generated data, for example 10."}, made.classes, 2, kMostClasses);
+  data.read({"samples", "Number of generated samples, for example 2000. Default: 4096, and 1024 with task cnn."},
+            made.samples, 2, kMostSamples);
+  data.read(
       {"noise", "Standard deviation of generated samples around the point or pattern of their class, for example 0.5."},
-      0, 1e6, made.noise);
-  made.label_noise = data.number({"label_noise", "Share of the labels that are drawn at random, for example 0.1."}, 0,
-                                 1, made.label_noise);
+      made.noise, 0, 1e6);
+  data.read({"label_noise", "Share of the labels that are drawn at random, for example 0.1."}, made.label_noise, 0, 1);
   made.seed = data.integer<std::uint64_t>({"seed", "Seed of the generated data, for example 2."}, 0, 1);
   if (images) {
-    choice.side = data.integer_within<int>({"side", "Width and height of a generated image in pixels, for example 8."},
-                                           4, kMostSide, choice.side);
+    data.read({"side", "Width and height of a generated image in pixels, for example 8."}, choice.side, 4, kMostSide);
   } else {
-    made.features = data.integer_within<int>({"features", "Number of features of a generated sample, for example 20."},
-                                             1, kMostFeatures, made.features);
-    made.clusters = data.integer_within<int>(
-        {"clusters", "Number of clusters of each class of generated data, for example 4."}, 1, 64, made.clusters);
+    data.read({"features", "Number of features of a generated sample, for example 20."}, made.features, 1,
+              kMostFeatures);
+    data.read({"clusters", "Number of clusters of each class of generated data, for example 4."}, made.clusters, 1, 64);
   }
 }
 
@@ -94,9 +89,8 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
-  choice.validation =
-      data.number({"validation", "Share of the samples that are used for validation only, for example 0.1."}, 1e-6, 0.9,
-                  choice.validation);
+  data.read({"validation", "Share of the samples that are used for validation only, for example 0.1."},
+            choice.validation, 1e-6, 0.9);
   if (data.has({"csv",
                 "File of samples with their labels (CSV), for example samples.csv. Default: samples are generated."}) ||
       data.has({"images",

@@ -63,9 +63,9 @@ std::string figures_table(const LessonFigures& figures) {
 }
 
 constexpr const char* kSteps =
-    "<div id=\"times\"></div>\n<div class=\"controls\">"
-    "<button id=\"first\">first</button> <button id=\"back\">← back</button> <button id=\"play\">play</button> "
-    "<button id=\"on\">forward →</button> <button id=\"end\">last</button></div>\n<div class=\"lesson\">\n"
+    "<div id=\"times\"></div>\n<div class=\"controls\"><button id=\"first\">first</button> <button id=\"back\">← "
+    "back</button> <button id=\"play\">play</button> <button id=\"on\">forward →</button> <button "
+    "id=\"end\">last</button></div>\n<div class=\"lesson\">\n"
     "<svg id=\"picture\" viewBox=\"0 0 440 440\"></svg>\n<div>\n<strong id=\"head\"></strong>\n"
     "<div id=\"limit\" class=\"quiet\"></div>\n<div id=\"buffers\" style=\"margin:.8em 0\"></div>\n"
     "<div id=\"messages\"></div>\n<p id=\"sums\"></p>\n</div>\n</div>\n";

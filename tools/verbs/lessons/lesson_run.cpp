@@ -6,9 +6,7 @@
 #include <iterator>
 #include <vector>
 
-#include "models/reading/shipped_files.hpp"
 #include "sim/error.hpp"
-#include "sim/process/job.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

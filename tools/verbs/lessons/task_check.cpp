@@ -8,7 +8,6 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/lessons/figures.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {

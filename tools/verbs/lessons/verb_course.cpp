@@ -90,12 +90,11 @@ std::vector<std::string> write_pages(const Course& course, const std::filesystem
 }
 
 int course(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "course",
-      "Lists all lessons and tasks in reading order, or writes them as pages: each lesson with its "
-      "pictures and its tasks, the words of the field, papers, and which lesson shows what a text says. "
-      "The pages open without a network. The exit code is 1 if a run contradicts its lesson.",
-      "course --html course");
+  Arguments arguments("course",
+                      "Lists all lessons and tasks in reading order, or writes them as pages: each lesson with its "
+                      "pictures and its tasks, the words of the field, papers, and which lesson shows what a text "
+                      "says. The pages open without a network. The exit code is 1 if a run contradicts its lesson.",
+                      "course --html course");
   std::string html, lessons;
   arguments.output("--html", html, "folder to write the pages to; index.html is the first", true);
   arguments.option("--lessons", lessons, "LESSON,...", "only these lessons and their tasks, by number or name");

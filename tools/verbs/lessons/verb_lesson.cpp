@@ -46,12 +46,11 @@ std::string lesson_list(const std::vector<NumberedFile>& files) {
 }
 
 int lesson(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "lesson",
-      "Runs a system of distributed training and explains it with the numbers of this run: what it "
-      "shows, what to look at, and what to change. Without a number it lists the lessons. The exit code "
-      "is 1 if a run contradicts its lesson.",
-      "lesson 3 --html ring.html");
+  Arguments arguments("lesson",
+                      "Runs a system of distributed training and explains it with the numbers of this run: what it "
+                      "shows, what to look at, and what to change. Without a number it lists the lessons. The exit "
+                      "code is 1 if a run contradicts its lesson.",
+                      "lesson 3 --html ring.html");
   std::string which, html, json, find;
   bool brief = false;
   arguments.positional("LESSON", which, "number or name of the lesson", false);
@@ -76,7 +75,7 @@ int lesson(const std::vector<std::string>& words) {
   const LessonAnswer answer = run_lesson(find_numbered(files, "lesson", which), !html.empty());
   write_json(json, answer.json);
   if (!html.empty()) write_atomically(html, lesson_page(answer, read_glossary()));
-  if (json != "-" && html != "-") write_atomically("-", lesson_screen(answer, brief));
+  if (arguments.leaves_stdout_free()) write_atomically("-", lesson_screen(answer, brief));
   return answer.contradictions().empty() ? kGood : kFailsLimit;
 }
 
@@ -235,11 +234,11 @@ int show_or_check_task(const Task& task, const TaskFlags& flags, TaskProgress& p
 }
 
 int task(const std::vector<std::string>& words) {
-  Arguments arguments("task",
-                      "Sets an exercise: a scenario to change until it meets the objectives, judged by the simulator. "
-                      "Without a number it lists the tasks. --check ends with exit code 0 if the file solves the task, "
-                      "1 if not.",
-                      "task 3 --to mine.yaml");
+  Arguments arguments(
+      "task",
+      "Sets an exercise: a scenario to change until it meets the objectives, judged by the simulator. Without a number "
+      "it lists the tasks. --check ends with exit code 0 if the file solves the task, 1 if not.",
+      "task 3 --to mine.yaml");
   TaskFlags flags;
   arguments.positional("TASK", flags.which, "number or name of the task", false);
   arguments.output("--to", flags.to, "write the scenario to start from (default: stdout)");

@@ -180,8 +180,7 @@ std::string limits_text() {
     table.rows.push_back({row.what, fmt::format("{}: {}", row.path, fmt::join(row.words, ", ")),
                           fmt::format("{}", fmt::join(row.nearest, ", "))});
   return "What is not modelled, with the nearest feature that is. A scenario with one of these words is refused, and "
-         "the "
-         "error names the nearest feature. Names of models are\nthose of model_type in a config.json and of the "
+         "the error names the nearest feature. Names of models are\nthose of model_type in a config.json and of the "
          "catalog.\n\n" +
          table.text();
 }
@@ -236,19 +235,17 @@ int explain_topic(const std::vector<std::string>& words) {
 }
 
 int help(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "help",
-      "Lists the verbs by what they are for, explains a verb, or lists the keys of a scenario (scenario), the keys of "
-      "the JSON (json; json COMMAND for those of a command), and what is not modelled (limits). With --html, it writes "
-      "the manual as pages: its chapters, the help of each verb, these references and the words of the field. The "
-      "pages open without a network.",
-      "help --html manual");
+  Arguments arguments("help",
+                      "Lists the verbs by what they are for, explains a verb, or lists the keys of a scenario "
+                      "(scenario), the keys of the JSON (json; json COMMAND for those of a command), and what is not "
+                      "modelled (limits). With --html, it writes the manual as pages: its chapters, the help of each "
+                      "verb, these references and the words of the field. The pages open without a network.",
+                      "help --html manual");
   std::vector<std::string> topic;
   std::string html;
-  arguments.positionals(
-      "TOPIC", topic,
-      "a verb, scenario, scenario PART (keys with that part in their path), json, json COMMAND, or limits; none: the "
-      "list of verbs");
+  arguments.positionals("TOPIC", topic,
+                        "a verb, scenario, scenario PART (keys with that part in their path), json, json COMMAND, or "
+                        "limits; none: the list of verbs");
   arguments.output("--html", html, "folder to write the manual to; index.html is the first page", true);
   if (!arguments.parse(words)) return kGood;
   if (html.empty()) return explain_topic(topic);
@@ -261,8 +258,8 @@ int help(const std::vector<std::string>& words) {
 
 const RegisterVerb registered_help{
     "help", VerbGroup::prepare,
-    "explain a verb, the keys of a scenario (help scenario) or of the JSON (help json), and what is not modelled "
-    "(help limits); write the manual as pages (help --html DIR)",
+    "explain a verb, the keys of a scenario (help scenario) or of the JSON (help json), and what is not modelled (help "
+    "limits); write the manual as pages (help --html DIR)",
     help};
 
 }  // namespace

@@ -14,7 +14,6 @@
 
 #include "models/hardware/kernel_shapes.hpp"
 #include "models/reading/program_version.hpp"
-#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
@@ -76,9 +75,8 @@ ServedJson server_description() {
            "Trainyard simulates distributed training: how long a step takes, what limits it, whether it fits, what it "
            "costs. `list` names hardware, models and ready scenarios; `run` simulates a scenario, `plan` finds its "
            "fastest plan, `size` the cluster for a deadline, `fleet` that for a year of trainings, `explain` the "
-           "reason of a step "
-           "time; `compare` sets scenarios side by side, and `validate` compares the simulator with measurements. "
-           "Every figure is simulated, with its sources in the answer."}};
+           "reason of a step time; `compare` sets scenarios side by side, and `validate` compares the simulator with "
+           "measurements. Every figure is simulated, with its sources in the answer."}};
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
 std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
   const auto flags = std::make_shared<PipelineFlags>();
   arguments.option("--schedule", flags->schedule, "NAME",
-                   fmt::format("schedule: {}, a file .yaml with the passes of each stage, or all, which shows one "
-                               "step of each schedule on one scale of time (default 1f1b)",
+                   fmt::format("schedule: {}, a file .yaml with the passes of each stage, or all, which shows one step "
+                               "of each schedule on one scale of time (default 1f1b)",
                                fmt::join(pipeline_schedules().names(), ", ")));
   arguments.option("--stages", flags->shape.stages, "N", "number of stages, 1 to 32", 1, 32);
   arguments.option("--micro-batches", flags->shape.micro_batches, "N", "number of micro-batches, 1 to 256", 1, 256);
@@ -50,17 +50,16 @@ std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
                    kMostSlots);
   arguments.option("--backward", flags->backward, "TIME", "time of the backward pass, slots (default 2)", kLeastSlots,
                    kMostSlots);
-  arguments.option("--weights", flags->weights, "TIME",
-                   "part of the backward time for weight gradients, slots, in schedules that split the backward pass "
-                   "(default half)",
-                   kLeastSlots, kMostSlots);
+  arguments.option(
+      "--weights", flags->weights, "TIME",
+      "part of the backward time for weight gradients, slots, in schedules that split the backward pass (default half)",
+      kLeastSlots, kMostSlots);
   arguments.option("--transfer", flags->transfer, "TIME", "time of a message from stage to stage, slots (default 0)", 0,
                    kMostSlots);
-  arguments.option(
-      "--steps", flags->steps, "N",
-      "number of steps, 1 to 8. A stage begins the next step as soon as its own work is done, so its update "
-      "waits for no other stage (default 1; 3 in schedules whose steps then overlap)",
-      1, 8);
+  arguments.option("--steps", flags->steps, "N",
+                   "number of steps, 1 to 8. A stage begins the next step as soon as its own work is done, so its "
+                   "update waits for no other stage (default 1; 3 in schedules whose steps then overlap)",
+                   1, 8);
   label_option(arguments, flags->labels_from,
                "number of the first stage and micro-batch in text and pictures (default 0; JSON counts from 0)");
   arguments.output("--write", flags->write,

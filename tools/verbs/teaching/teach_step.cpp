@@ -31,8 +31,8 @@ const RegisterTeachTopic registered_step{
     {"step", "compute a divided training step on numbers, beside the same step of one device",
      "Computes a training step of the scenario's own network on numbers: once divided as its plan says, by the "
      "messages that `run` times, and once on one device. Equal weights show that the plan divides the work correctly.",
-     "teach step scenarios/lessons/4-pipelines-and-tensor-parallelism/37-data-or-model.yaml "
-     "--set plan.tensor_parallel=4 --set \"model={mlp: {widths: [16, 16, 16, 16]}}\"",
+     "teach step scenarios/lessons/4-pipelines-and-tensor-parallelism/37-data-or-model.yaml --set "
+     "plan.tensor_parallel=4 --set \"model={mlp: {widths: [16, 16, 16, 16]}}\"",
      divided_step}};
 
 }  // namespace

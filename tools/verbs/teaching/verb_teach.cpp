@@ -49,7 +49,7 @@ int teach(const std::vector<std::string>& words) {
   if (!html.empty()) write_atomically(html, lesson_html(lesson));
   if (!svg.empty()) write_atomically(svg, lesson_svg(lesson));
   if (!json.empty()) write_atomically(json, lesson.json + "\n");
-  if (html != "-" && svg != "-" && json != "-") write_atomically("-", lesson_text(lesson, colours_on_stdout()));
+  if (arguments.leaves_stdout_free()) write_atomically("-", lesson_text(lesson, colours_on_stdout()));
   return lesson.right ? kGood : kBug;
 }
 

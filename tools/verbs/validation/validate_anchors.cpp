@@ -111,9 +111,8 @@ int validate_anchors(const ValidationRequest& request) {
   table.rows.push_back({"mean, each family once", "", percent(mean.left_out), percent(mean.before), percent(mean.after),
                         percent(mean.inside, 0)});
   const std::string text = fmt::format(
-      "each family anchored by the {} steps {}; mean errors of its other steps\n{}"
-      "left out: by constants that were fitted without the family; before: by the catalog's, some of which were "
-      "fitted\n"
+      "each family anchored by the {} steps {}; mean errors of its other steps\n{}left out: by constants that were "
+      "fitted without the family; before: by the catalog's, some of which were fitted\n"
       "to it, and from which the anchor starts; in 80 %: share in the interval of the anchored stack\n"
       "goal: a mean of {}: {}\n{}",
       kAnchorSteps, request.first ? "that come first" : "that took the fewest GPU-seconds", table.text(),

@@ -83,8 +83,7 @@ int validate_answered(const ValidationRequest& request) {
   const int refused = static_cast<int>(steps.size()) - answered;
   std::string text = fmt::format(
       "{} published steps of 2022 to 2026: {} answered, {} refused (answered: the scenario of the step can be laid "
-      "out; "
-      "`run FILE@ROW` predicts one, and the sets that the files belong to compare all)\n{}",
+      "out; `run FILE@ROW` predicts one, and the sets that the files belong to compare all)\n{}",
       steps.size(), answered, refused, by_family.text());
   if (refused > 0) text += refused_steps.text();
   if (request.points) text += points.text();

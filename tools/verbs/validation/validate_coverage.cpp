@@ -182,10 +182,10 @@ int validate_coverage(const ValidationRequest& request) {
   const auto& [out_of_memory, ran] = verdicts;
   const std::string text = fmt::format(
       "intervals against measured step times, collectives and memory; prediction and interval know nothing of a row's "
-      "family\n(at most {} steps of a family, spread evenly; each cell: per cent of the rows / mean over families)\n{}"
-      "half width: median of the 80 % intervals; error: mean of |measured / predicted - 1| over the rows; expected:\n"
-      "mean of the errors to expect, as run prints them. Aim of a class with {} rows or more: the 80 % intervals "
-      "hold\n"
+      "family\n(at most {} steps of a family, spread evenly; each cell: per cent of the rows / mean over "
+      "families)\n{}half width: median of the 80 % intervals; error: mean of |measured / predicted - 1| over the rows; "
+      "expected:\n"
+      "mean of the errors to expect, as run prints them. Aim of a class with {} rows or more: the 80 % intervals hold\n"
       "{:.0f} to {:.0f} % by rows and by families, with a half width of at most 8 % (dense, known stack), 10 % (any "
       "stack),\n25 % (others). The classes \"dense, any stack\", \"more than 1,000 devices\" and \"all steps\" contain "
       "steps of the others.\nA family of collectives is a measured system; anchored: after the mean error of the "

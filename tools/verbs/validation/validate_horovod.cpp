@@ -134,14 +134,13 @@ std::string ranks_in_words(const HorovodStudy& study, const FamilyPrediction& bo
   for (const JudgedSet& rank : ranks)
     text += errors_in_words(rank.errors.name, rank.errors) +
             fmt::format("    limit: {}: {}\n", words_of(rank.limits), rank.pass ? "holds" : "FAILS");
-  return text +
-         fmt::format(
-             "    rank 0 ends {:.2f} to {:.2f} s later in the study, {:.2f} s in the median, and {:.2f} s by the "
-             "model, which is the evaluation,\n    the last checkpoint and the last line of the log: rank 1 waits for "
-             "all earlier ones at its next step.\n    {:.2f} s in the median stay unexplained; the study does not say "
-             "what rank 0 does alone, or when its clocks start\n",
-             quantile(gaps, 0), quantile(gaps, 1), quantile(gaps, 0.5), quantile(predicted, 0.5),
-             quantile(unexplained, 0.5));
+  return text + fmt::format(
+                    "    rank 0 ends {:.2f} to {:.2f} s later in the study, {:.2f} s in the median, and {:.2f} s by "
+                    "the model, which is the evaluation,\n    the last checkpoint and the last line of the log: rank 1 "
+                    "waits for all earlier ones at its next step.\n    {:.2f} s in the median stay unexplained; the "
+                    "study does not say what rank 0 does alone, or when its clocks start\n",
+                    quantile(gaps, 0), quantile(gaps, 1), quantile(gaps, 0.5), quantile(predicted, 0.5),
+                    quantile(unexplained, 0.5));
 }
 
 /// The three readings of the study on two nodes, with their limits.

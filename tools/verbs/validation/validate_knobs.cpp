@@ -54,12 +54,11 @@ int show_left_out_knobs(const ValidationRequest& request) {
     if (std::ranges::count(constant.without, "") > 0) ++alone;
     knobs.push_back({{"constant", name}, {"value", constant.value}, {"without_family", without}});
   }
-  report(
-      request,
-      fmt::format("{} constants on which step times depend, refitted without each family that reads them\n{}{} of them "
-                  "are determined by one family alone; without it the constant has the value of its base\n",
-                  table.rows.size(), table.text(), alone),
-      nlohmann::json{{"knobs", knobs}});
+  report(request,
+         fmt::format("{} constants on which step times depend, refitted without each family that reads them\n{}{} of "
+                     "them are determined by one family alone; without it the constant has the value of its base\n",
+                     table.rows.size(), table.text(), alone),
+         nlohmann::json{{"knobs", knobs}});
   return kGood;
 }
 
@@ -79,12 +78,11 @@ int show_knobs(const ValidationRequest& request) {
                      {"source", "fit: " + constant.source},
                      {"by_table", constant.by_command}});
   }
-  report(
-      request,
-      fmt::format("{} constants fitted to measured runs\n{}\n{} constants that a command fits to tables of kernels and "
-                  "collectives\n{}",
-                  runs.rows.size(), runs.text(), tables.rows.size(), tables.text()),
-      nlohmann::json{{"knobs", knobs}});
+  report(request,
+         fmt::format("{} constants fitted to measured runs\n{}\n{} constants that a command fits to tables of kernels "
+                     "and collectives\n{}",
+                     runs.rows.size(), runs.text(), tables.rows.size(), tables.text()),
+         nlohmann::json{{"knobs", knobs}});
   return kGood;
 }
 

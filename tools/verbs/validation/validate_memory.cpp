@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "scenarios/src/studies/measured/device_memories.hpp"
@@ -72,20 +71,19 @@ int validate_memory(const ValidationRequest& request) {
   const std::string verdicts = verdicts_table(all, pass);
   const MemoryDoubt doubt = fit_memory_doubt(all);
   if (!request.csv.empty()) write_atomically(request.csv, memory_doubt_csv(doubt));
-  const int code = report(
-      request, "Memory of measured training runs",
-      fmt::format(
-          "memory of the fullest rank in measured training runs: what is allocated at the peak (peak memory), what "
-          "the allocator reserved, or what the device shows\n{}{}spread of measured over predicted memory: {} where a "
-          "measured figure of the stack says what its allocator holds,\n{} elsewhere (standard deviations; intervals "
-          "and "
-          "risks are reckoned with {} and {})\n\n{}{}{}",
-          request.points ? points.text() + "\n" : "",
-          error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"), percent(doubt.spread(true, true)),
-          percent(doubt.spread(false, true)), percent(MemoryDoubt::shipped().spread(true, true)),
-          percent(MemoryDoubt::shipped().spread(false, true)), verdicts,
-          request.points ? refused_although_ran(all) : "", refused),
-      sets);
+  const int code =
+      report(request, "Memory of measured training runs",
+             fmt::format("memory of the fullest rank in measured training runs: what is allocated at the peak (peak "
+                         "memory), what the allocator reserved, or what the device shows\n{}{}spread of measured over "
+                         "predicted memory: {} where a measured figure of the stack says what its allocator holds,\n{} "
+                         "elsewhere (standard deviations; intervals and risks are reckoned with {} and {})\n\n{}{}{}",
+                         request.points ? points.text() + "\n" : "",
+                         error_table(sets, {"mean", "median", "worst", "signed mean"}, "none"),
+                         percent(doubt.spread(true, true)), percent(doubt.spread(false, true)),
+                         percent(MemoryDoubt::shipped().spread(true, true)),
+                         percent(MemoryDoubt::shipped().spread(false, true)), verdicts,
+                         request.points ? refused_although_ran(all) : "", refused),
+             sets);
   return pass ? code : kFailsLimit;
 }
 

@@ -57,18 +57,15 @@ int validate_plans(const ValidationRequest& request) {
   if (all.empty()) throw UserError("validate plans: these families have no two plans of one model and machine");
   std::string text =
       "plans of measured training runs (scenarios/measured/training): their order, and which one is chosen\n";
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const PlanAccuracy& a : all) {
-    if (request.points) text += groups_text(a) + "\n";
-    plan_accuracy_fields().write(a, list.emplace_back(nlohmann::ordered_json::object()));
-  }
+  if (request.points)
+    for (const PlanAccuracy& a : all) text += groups_text(a) + "\n";
   text += accuracy_table(all) +
           fmt::format(
               "rank: Spearman's correlation of predicted and measured time a token; regret: how much longer the plan "
               "with the shortest predicted step takes than the fastest measured plan; scatter: how far the "
               "measurements disagree with each other\ngoal: rank {}, and each regret within {}\n",
               kPlanRankGoal, percent(kPlanRegretGoal));
-  report(request, text, {{"families", std::move(list)}});
+  report(request, text, plan_accuracy_fields().json(all));
   return std::ranges::all_of(all, &PlanAccuracy::within_limits) ? kGood : kFailsLimit;
 }
 

@@ -39,52 +39,40 @@ int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "validate",
       "Compares the simulator with measurements. Sets: collectives, kernels, training, training-2026, coverage, "
-      "anchors, "
-      "memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, diloco, published, dataparallel, horovod, "
-      "post-training, "
-      "serving. "
-      "Compares it also with TCP packet by packet (packets) and with SimGrid's own communications (engines), and "
-      "counts "
-      "the published steps that are answered (answered).",
+      "anchors, memory, plans, mlperf, mlperf-v6, outside-the-fit, schedules, diloco, published, dataparallel, "
+      "horovod, post-training, serving. Compares it also with TCP packet by packet (packets) and with SimGrid's own "
+      "communications (engines), and counts the published steps that are answered (answered).",
       "validate training --points --json -");
   ValidationRequest request;
   arguments.positional(
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
       "training steps and their peak memory), training-2026 (steps of 2022 to 2026), coverage (how many measured "
-      "steps, "
-      "collectives and memories lie in the interval that was predicted without their family; takes half a minute), "
-      "anchors "
-      "(families anchored by two steps, those that took the fewest GPU-seconds; takes minutes), memory (peak and "
-      "reserved memory only), plans "
-      "(whether the best of the measured plans is chosen), mlperf and mlperf-v6 (steps of MLPerf's submissions, and "
-      "the scaling of its data-parallel ones), outside-the-fit (families that no constant and no interval was fitted "
-      "to), schedules (pipeline schedules on one node), diloco (workers at several sites that seldom exchange), "
-      "published (the rates of famous runs in their papers), "
-      "dataparallel (scaling of CNNs over GPUs), horovod (a "
-      "measured study on two T4), post-training (steps of reinforcement learning with NeMo-RL, and transfers of "
-      "weights; with --points the parts of each step), serving (times of tokens of inference engines), packets (the "
-      "default transport against TCP packet by packet: "
-      "incast, slow start, round-trip times; takes half a minute), engines (the default transport against SimGrid's "
-      "own communications, on every shipped scenario that these can run), answered (which of 260 published steps of "
-      "2022 to "
-      "2026 have a scenario, and why the others are refused; with --points each of them), or a table of measured runs "
-      "of your own "
+      "steps, collectives and memories lie in the interval that was predicted without their family; takes half a "
+      "minute), anchors (families anchored by two steps, those that took the fewest GPU-seconds; takes minutes), "
+      "memory (peak and reserved memory only), plans (whether the best of the measured plans is chosen), mlperf and "
+      "mlperf-v6 (steps of MLPerf's submissions, and the scaling of its data-parallel ones), outside-the-fit (families "
+      "that no constant and no interval was fitted to), schedules (pipeline schedules on one node), diloco (workers at "
+      "several sites that seldom exchange), published (the rates of famous runs in their papers), dataparallel "
+      "(scaling of CNNs over GPUs), horovod (a measured study on two T4), post-training (steps of reinforcement "
+      "learning with NeMo-RL, and transfers of weights; with --points the parts of each step), serving (times of "
+      "tokens of inference engines), packets (the default transport against TCP packet by packet: incast, slow start, "
+      "round-trip times; takes half a minute), engines (the default transport against SimGrid's own communications, on "
+      "every shipped scenario that these can run), answered (which of 260 published steps of 2022 to 2026 have a "
+      "scenario, and why the others are refused; with --points each of them), or a table of measured runs of your own "
       "(FILE.yaml)");
-  arguments.flag(
-      "--points", request.points,
-      "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with published, "
-      "write the assumptions");
+  arguments.flag("--points", request.points,
+                 "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with "
+                 "published, write the assumptions");
   arguments.repeated_flag("--family", request.families, "NAME",
                           "training, plans, mlperf, memory: compare only this family of runs; may be repeated");
   arguments.flag(
       "--knobs", request.knobs,
       "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out, "
       "also for the other sets: which families determine each constant, and its value without each of them");
-  arguments.flag(
-      "--left-out", request.left_out,
-      "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that are fitted "
-      "without its runs");
+  arguments.flag("--left-out", request.left_out,
+                 "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that "
+                 "are fitted without its runs");
   arguments.flag("--first", request.first, "anchors: anchor each family by its first two steps in the file instead");
   arguments.flag("--fit", request.fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", request.json, "write the errors as JSON; - is stdout");
@@ -95,10 +83,9 @@ int validate_verb(const std::vector<std::string>& words) {
       "with --left-out: write the error of each step; with coverage, collectives and memory: write the spreads that "
       "make intervals; with serving: write the error of each figure; with post-training: write each step as it is "
       "predicted without its model; all in the form of scenarios/measured/tables; - is stdout");
-  arguments.output(
-      "--svg", request.svg,
-      "collectives: draw the measured and predicted bus bandwidth of every system; horovod: draw the measured and "
-      "predicted times by batch");
+  arguments.output("--svg", request.svg,
+                   "collectives: draw the measured and predicted bus bandwidth of every system; horovod: draw the "
+                   "measured and predicted times by batch");
   arguments.option("--systems", request.systems, "A,B", "collectives: draw only these systems");
   if (!arguments.parse(words)) return kGood;
   std::vector<std::string> names;

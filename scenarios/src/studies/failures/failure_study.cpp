@@ -213,10 +213,9 @@ FailureResult study_of(const Scenario& s, LongRunPlan& plan) {
   constexpr double kMostFailures = 1e6;  // in all runs; they take seconds to simulate
   const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.step * plan.steps;
   if (length.value * choice.runs > kMostFailures * study.time_between_failures.value && !plan.parts.empty())
-    fail(choice.place,
-         fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} failures "
-                     "in all are simulated",
-                     show(study.time_between_failures), choice.runs, long_time(length), kMostFailures));
+    fail(choice.place, fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} "
+                                   "failures in all are simulated",
+                                   show(study.time_between_failures), choice.runs, long_time(length), kMostFailures));
   if (choice.checkpoints) {
     const CheckpointCost cost = checkpoint_cost(s);
     plan.checkpoint = cost.times;
@@ -311,8 +310,8 @@ FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer,
   FailureChoice& choice = interrupted.failures;
   if (!choice.checkpoints)
     throw UserError(
-        "interruptions would lose all work: expected faults.checkpoint, such as {every: 30 min, write: 20 s, "
-        "load: 20 s}");
+        "interruptions would lose all work: expected faults.checkpoint, such as {every: 30 min, write: 20 s, load: 20 "
+        "s}");
   if (s.post_training && s.post_training->length.steps <= 0)
     throw UserError("interruptions need the work of the loop: expected post_training.length: {steps}");
   if (!s.post_training && s.training.steps <= 0)

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "models/energy/energy.hpp"
 #include "models/reading/document_text.hpp"
@@ -36,9 +35,9 @@ StepOutcome simulate_fleet_step(Scenario s) {
   try {
     const Result r = answer(s).result;
     if (!r.fits)
-      fail(s.document.place, fmt::format("trainings: {} does not fit into the memory of its devices; expected more "
-                                         "nodes or another plan",
-                                         s.name));
+      fail(s.document.place,
+           fmt::format("trainings: {} does not fit into the memory of its devices; expected more nodes or another plan",
+                       s.name));
     step.nodes = step.size.nodes = nodes;
     step.step_time = r.step_time.value;
     step.likely_step_times = r.likely_step_times;

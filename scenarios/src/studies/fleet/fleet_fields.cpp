@@ -21,9 +21,9 @@ JsonFields<FleetStep> fleet_step_fields() {
       .value("training", "", &S::training, "name of the training")
       .value("nodes", "", &S::nodes, "number of nodes")
       .value("step_time_s", "s", &S::step_time, "time of one step, as run gives it")
-      .value("step_time_interval_s", "s", &S::likely_step_times,
-             "lower and upper end of the interval that holds the step time of the real machine with a probability of "
-             "80 %")
+      .value(
+          "step_time_interval_s", "s", &S::likely_step_times,
+          "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
       .when(&S::likely_step_times, "if the stack is one that can be measured")
       .value("out_of_memory_probability", "share", &S::risk, "probability that a device runs out of memory")
       .value("alone_time_s", "s", &S::alone_time,

@@ -55,8 +55,8 @@ class Queue {
       if (next == kForever) break;
       if (events > kMostQueueEvents)
         throw UserError(
-            fmt::format("the trainings make no progress: {:.0f} events in {:.1f} years; expected rarer "
-                        "failures, more checkpoints or more nodes",
+            fmt::format("the trainings make no progress: {:.0f} events in {:.1f} years; expected rarer failures, more "
+                        "checkpoints or more nodes",
                         events, now_ / kSecondsOfQueueYear));
       advance(next);
       while (handle_next()) {

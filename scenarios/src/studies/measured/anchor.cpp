@@ -437,8 +437,7 @@ const JsonFields<Anchor>& anchor_fields() {
                  "steps that are off by more than about 16 % after the fit: two standard deviations")
           .value("contradictions", "", &A::contradictions,
                  "measurements that contradict each other: steps of one plan whose times differ by over 10 %, two "
-                 "measurements "
-                 "of one thing, or a row that no constants can meet")
+                 "measurements of one thing, or a row that no constants can meet")
           .value(
               "spread", "", [](auto& a) { return a.basis.spread; },
               "standard deviation of ln(measured / predicted) that is left for steps like these")

@@ -10,7 +10,6 @@
 #include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_family.hpp"
 #include "models/fitted/measured_table.hpp"
-#include "models/reading/document_text.hpp"
 #include "models/reading/pattern.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "sim/error.hpp"

@@ -37,7 +37,7 @@ double spearman(const std::vector<MeasuredPoint>& points) {
 }  // namespace
 
 double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return sorted_quantile(values, share);
 }
 
@@ -147,13 +147,12 @@ JsonFields<JudgedSet> judged_set_fields() {
       .when(&J::judges, "");
 }
 
-std::vector<FieldRow> validate_rows() {
-  std::vector<FieldRow> rows{{"sets", "list", "the sets of measurements", ""}};
-  for (FieldRow& row : judged_set_fields().rows("sets[].")) rows.push_back(std::move(row));
-  return rows;
+JsonFields<std::vector<JudgedSet>> validate_fields() {
+  return JsonFields<std::vector<JudgedSet>>().list("sets", std::identity{}, judged_set_fields(),
+                                                   "the sets of measurements");
 }
 
-const RegisterJsonReference error_set_json{"validate", "errors against measurements, by set", validate_rows};
+const RegisterJsonReference error_set_json{"validate", "errors against measurements, by set", validate_fields};
 
 template <class T>
 nlohmann::json json_of(const JsonFields<T>& fields, const T& value) {

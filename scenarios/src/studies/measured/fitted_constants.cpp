@@ -28,7 +28,7 @@ std::vector<FittedConstant> fitted_constants() {
         if (!figure.source.starts_with(kFit)) continue;
         const std::string key = figure.figure.substr(figure.figure.find_first_not_of(": "));
         const std::string source = figure.source.substr(kFit.size());
-        const auto existing = std::find_if(all.begin(), all.end(), [&](const FittedConstant& c) {
+        const auto existing = std::ranges::find_if(all, [&](const FittedConstant& c) {
           return c.kind == kind && c.key == key && c.value == figure.value && c.source == source;
         });
         if (existing != all.end()) {
@@ -45,8 +45,8 @@ std::vector<std::string> entry_with_bases(const std::string& kind, const std::st
   const Catalog catalog;
   const std::vector<std::string> names = catalog.names(kind);
   std::vector<std::string> chain;
-  for (std::string next = name; std::find(names.begin(), names.end(), next) != names.end();) {
-    if (std::find(chain.begin(), chain.end(), next) != chain.end()) break;
+  for (std::string next = name; std::ranges::find(names, next) != names.end();) {
+    if (std::ranges::find(chain, next) != chain.end()) break;
     chain.push_back(next);
     const Node entry = catalog.entry(kind, next, {});
     const Node* base = entry.find("base");

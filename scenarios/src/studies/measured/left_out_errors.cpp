@@ -103,8 +103,8 @@ double slow_host_time(const Scenario& s) {
 }
 
 bool is_announced(const Gpu& gpu) {
-  return std::any_of(gpu.sources.begin(), gpu.sources.end(),
-                     [](const FigureSource& figure) { return figure.source.starts_with("announced"); });
+  return std::ranges::any_of(gpu.sources,
+                             [](const FigureSource& figure) { return figure.source.starts_with("announced"); });
 }
 
 PartShares path_shares(const Scenario& s, const Result& r) {
@@ -167,10 +167,9 @@ StepProfile profile_of(const Scenario& s, const Result& r) {
 std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>& all) {
   std::string text = fmt::format(
       "# Errors of step times of measured runs, as ln(predicted / measured): fitted is that by the catalog's "
-      "constants, "
-      "left_out\n# that by constants that were fitted without the family. exchange: exposed share of the step; "
-      "path_:\n# shares of the critical path by the catalog's constants; slow_host: time of a slow host as "
-      "a multiple of the\n# step. Repeat: trainyard validate {} --left-out --csv FILE\n"
+      "constants, left_out\n# that by constants that were fitted without the family. exchange: exposed share of the "
+      "step; path_:\n# shares of the critical path by the catalog's constants; slow_host: time of a slow host as a "
+      "multiple of the\n# step. Repeat: trainyard validate {} --left-out --csv FILE\n"
       "family,row,{},devices,exchange,path_{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
       set, fmt::join(kTraitNames, ","), fmt::join(kPathParts, ",path_"));
   for (const LeftOutStep& row : all) {
@@ -227,7 +226,7 @@ NearestSteps nearest_steps(const StepTraits& traits, const std::vector<LeftOutEr
         shared[kNetwork] || (is_transformer(traits[kNetwork]) && is_transformer(errors.traits[kNetwork]));
     if (!comparable || !(shared[kStack] || shared[kGpu])) continue;
     // Among steps with equally many shared traits, the nearest share the network, or else the stack, or else the GPU.
-    const std::pair rank{static_cast<long>(std::count(shared.begin(), shared.end(), true)), shared};
+    const std::pair rank{static_cast<long>(std::ranges::count(shared, true)), shared};
     if (rank < best) continue;
     if (rank > best) nearest.errors.clear();
     best = rank;

@@ -193,8 +193,8 @@ std::vector<MeasuredKernel> read_product_times(const std::string& file, const Gp
   }
   if (products.empty())
     throw UserError(
-        fmt::format("{}: no product of {} to fit to: {} of less than {:.0e} FLOP, {} faster than the chip's peak "
-                    "(is the unit right?)",
+        fmt::format("{}: no product of {} to fit to: {} of less than {:.0e} FLOP, {} faster than the chip's peak (is "
+                    "the unit right?)",
                     file, gpu.name, small_products, kLeastFittedWork.value, impossible));
   return products;
 }

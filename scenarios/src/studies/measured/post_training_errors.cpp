@@ -44,7 +44,7 @@ constexpr double kAdapterRate = 50e9;
 constexpr double kDecidingShare = 0.1;
 
 bool runs_decide_rate(const std::vector<LoopRun>& runs, bool has_own_nodes) {
-  return std::any_of(runs.begin(), runs.end(), [has_own_nodes](const LoopRun& run) {
+  return std::ranges::any_of(runs, [has_own_nodes](const LoopRun& run) {
     return run.has_own_nodes == has_own_nodes && run.predicted.weights.value >= kDecidingShare * run.measured;
   });
 }
@@ -152,7 +152,7 @@ int LoopDoubt::models() const {
 double LoopDoubt::factor(double probability) const {
   std::vector<double> distances;
   for (const LeftOutLoop& row : rows_) distances.push_back(std::abs(std::log(row.measured / row.predicted)));
-  std::sort(distances.begin(), distances.end());
+  std::ranges::sort(distances);
   const auto steps = static_cast<double>(distances.size());
   const double position = std::clamp(std::ceil(probability * (steps + 1) - 1e-9), 1.0, steps);
   return std::exp(distances[static_cast<std::size_t>(position) - 1]);

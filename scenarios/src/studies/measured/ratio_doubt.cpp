@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "models/fitted/fitting.hpp"

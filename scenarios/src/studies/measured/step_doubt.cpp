@@ -241,8 +241,7 @@ std::string DoubtModel::csv() const {
   std::string text =
       "# How far measured steps are from predictions that were fitted without their family: the spread of each term, "
       "and\n# quantiles of |ln(measured / predicted)| in units of the spread. Repeat: trainyard validate coverage "
-      "--csv "
-      "FILE\nwhat,value,words\n";
+      "--csv FILE\nwhat,value,words\n";
   for (std::size_t t = 0; t < spreads_.size(); ++t)
     text +=
         fmt::format("{},{:.4f},{}\n", csv_cell(doubt_terms()[t].key), spreads_[t], csv_cell(doubt_terms()[t].words));

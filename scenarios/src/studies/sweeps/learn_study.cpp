@@ -250,12 +250,11 @@ SeedMean LearnVariant::speedup(const LearnVariant& base) const {
 
 std::size_t LearnVariant::reached_runs() const {
   return static_cast<std::size_t>(
-      std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.reached.has_value(); }));
+      std::ranges::count_if(runs, [](const LearnResult& r) { return r.reached.has_value(); }));
 }
 
 std::size_t LearnVariant::diverged_runs() const {
-  return static_cast<std::size_t>(
-      std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.diverged_at >= 0; }));
+  return static_cast<std::size_t>(std::ranges::count_if(runs, [](const LearnResult& r) { return r.diverged_at >= 0; }));
 }
 
 std::string LearnStudy::progress_text() const {
@@ -305,7 +304,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
     if (v.error.empty() && !v.runs.empty())
       v.likely_steps = likely_steps_of(read_scenario(q.scenario, v.overrides), v.runs.front());
   const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
-  if (q.shard.is_whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
+  if (q.shard.is_whole() && std::ranges::all_of(study.variants, impossible))
     throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
   return study;
 }

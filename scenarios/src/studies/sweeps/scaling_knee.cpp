@@ -64,7 +64,7 @@ std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>& points) {
   std::vector<GpusAndRate> all;
   for (const SweepPoint& point : points)
     if (const GpusAndRate scaling = scaling_of(point); scaling.rate > 0) all.push_back(scaling);
-  std::sort(all.begin(), all.end(), [](const GpusAndRate& a, const GpusAndRate& b) {
+  std::ranges::sort(all, [](const GpusAndRate& a, const GpusAndRate& b) {
     return a.gpus != b.gpus ? a.gpus < b.gpus : a.rate > b.rate;
   });
   const auto same = [](const GpusAndRate& a, const GpusAndRate& b) { return a.gpus == b.gpus; };

@@ -115,8 +115,7 @@ struct SweepCondition {
 
   bool holds(const Overrides& values) const {
     const auto text_of = [&values](const std::string& factor) {
-      const auto found =
-          std::find_if(values.begin(), values.end(), [&](const auto& set) { return set.first == factor; });
+      const auto found = std::ranges::find_if(values, [&](const auto& set) { return set.first == factor; });
       return found == values.end() ? factor : found->second;
     };
     const auto product = [&](const std::vector<std::string>& factors) -> std::optional<double> {
@@ -151,14 +150,14 @@ SweepCondition parse_condition(const std::string& text, const Sweep& sweep) {
     for (const auto* side : {&condition.left, &condition.right})
       for (const std::string& factor : *side)
         if (factor.empty() || (factor.find('.') != std::string::npos && !number_with_unit(factor) &&
-                               std::find(paths.begin(), paths.end(), factor) == paths.end()))
+                               std::ranges::find(paths, factor) == paths.end()))
           throw UserError(
               fmt::format("--where {}: \"{}\" is no field that varies{}", text, factor, hint(factor, paths)));
     return condition;
   }
   throw UserError(
-      fmt::format("--where {}: two products and <, <=, >, >=, == or != expected, such as "
-                  "\"plan.tensor_parallel * plan.pipeline_parallel <= 64\"",
+      fmt::format("--where {}: two products and <, <=, >, >=, == or != expected, such as \"plan.tensor_parallel * "
+                  "plan.pipeline_parallel <= 64\"",
                   text));
 }
 
@@ -274,7 +273,7 @@ void Sweep::keep_where() {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < all; ++i) {
     const Overrides values = point(i);
-    if (std::all_of(parsed.begin(), parsed.end(), [&](const auto& c) { return c.holds(values); })) indices.push_back(i);
+    if (std::ranges::all_of(parsed, [&](const auto& c) { return c.holds(values); })) indices.push_back(i);
   }
   if (indices.empty()) throw UserError(fmt::format("--where {}: none of {} points meets it", conditions.front(), all));
   selected = std::move(indices);

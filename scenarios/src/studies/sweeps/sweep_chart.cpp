@@ -156,9 +156,8 @@ std::vector<FieldAxis> field_axes(const Sweep& sweep) {
 /// Returns the field whose values name the points: they are no numbers, and each of at least three points has another
 /// one. Null: there is no such field.
 const FieldAxis* naming_axis(const std::vector<FieldAxis>& axes, std::size_t points) {
-  const auto found = std::find_if(axes.begin(), axes.end(), [points](const FieldAxis& axis) {
-    return !axis.has_numbers() && axis.values() == points && points > 2;
-  });
+  const auto found = std::ranges::find_if(
+      axes, [points](const FieldAxis& axis) { return !axis.has_numbers() && axis.values() == points && points > 2; });
   return found == axes.end() ? nullptr : &*found;
 }
 
@@ -166,7 +165,7 @@ const FieldAxis& horizontal_axis(const std::vector<FieldAxis>& axes, const Field
                                  const std::string& across) {
   if (axes.empty()) throw UserError("--svg: a chart of a sweep expected at least one swept field (--set)");
   if (across.empty() && naming) return *naming;
-  return *std::max_element(axes.begin(), axes.end(), [&across](const FieldAxis& a, const FieldAxis& b) {
+  return *std::ranges::max_element(axes, [&across](const FieldAxis& a, const FieldAxis& b) {
     const auto rank = [&across](const FieldAxis& axis) {
       return std::tuple(axis.path() == across, axis.has_numbers(), axis.values());
     };
@@ -222,7 +221,7 @@ std::vector<std::string> distinguishing_fields(const std::vector<FieldAxis>& axe
     if (axis.path() == across) continue;
     std::map<std::string, std::set<std::string>> values;
     for (const DrawnPoint& point : points) values[point.set.at(across)].insert(point.set.at(axis.path()));
-    if (std::any_of(values.begin(), values.end(), [](const auto& entry) { return entry.second.size() > 1; }))
+    if (std::ranges::any_of(values, [](const auto& entry) { return entry.second.size() > 1; }))
       fields.push_back(axis.path());
   }
   return fields;
@@ -236,7 +235,7 @@ void check_chart_axes(const Sweep& sweep, const SweepChartAxes& chosen) {
   for (const SweepColumn& column : sweep_columns()) columns.emplace_back(column.name);
   const auto check = [](const char* flag, const std::string& name, const char* what,
                         const std::vector<std::string>& names) {
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+    if (!name.empty() && std::ranges::find(names, name) == names.end())
       throw UserError(fmt::format("{} {}: {}{}", flag, name, what, hint(name, names)));
   };
   check("--across", chosen.across, "not a swept field", paths);

@@ -132,7 +132,7 @@ off_t Journal::read_keys() {
       entries_.push_back({std::hash<std::string_view>()(std::string_view(text).substr(0, space)), position, number});
   }
   in_.clear();
-  std::sort(entries_.begin(), entries_.end());
+  std::ranges::sort(entries_);
   return position;
 }
 
@@ -144,8 +144,7 @@ Journal::~Journal() {
 
 std::optional<std::string> Journal::find(const std::string& key) const {
   const std::size_t hash = std::hash<std::string_view>()(key);
-  const auto end =
-      std::partition_point(entries_.begin(), entries_.end(), [hash](const Entry& e) { return e.hash <= hash; });
+  const auto end = std::ranges::partition_point(entries_, [hash](const Entry& e) { return e.hash <= hash; });
   for (auto entry = end; entry != entries_.begin() && (--entry)->hash == hash;) {
     std::string line;
     in_.seekg(entry->offset);

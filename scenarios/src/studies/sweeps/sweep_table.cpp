@@ -65,8 +65,7 @@ std::vector<FieldRow> sweep_rows() {
     std::string path = column.path;
     const bool is_item = path.ends_with(".0") || path.ends_with(".1");  // an item of an array
     if (is_item) path.resize(path.size() - 2);
-    const auto field =
-        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == path; });
+    const auto field = std::ranges::find_if(answer, [&](const FieldRow& row) { return row.path == path; });
     if (field == answer.end()) throw InternalError("a column of no field: " + path);
     rows.push_back({std::string("points[].") + column.name,
                     is_item ? path.ends_with("_bytes") ? "bytes" : "s" : field->type, field->words, field->when});
@@ -149,7 +148,7 @@ SweepOrder parse_sweep_order(const std::string& sort, int top) {
   }
   std::vector<std::string> names;
   for (const SweepColumn& column : sweep_columns()) names.emplace_back(column.name);
-  if (!order.column.empty() && std::find(names.begin(), names.end(), order.column) == names.end())
+  if (!order.column.empty() && std::ranges::find(names, order.column) == names.end())
     throw UserError(fmt::format("--sort {}: unknown column{}", sort, hint(order.column, names)));
   return order;
 }

@@ -1,4 +1,4 @@
-#include "sim/folding/quotient.hpp"
+#include "sim/folding/folded_system.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -34,7 +34,7 @@ Classes::Classes(const FoldGraph& fold_graph, const Partition& refined)
 }
 
 /// The capacity that classes of flows use of links, each of which represents a class of links.
-class Quotient::Consumption {
+class FoldedSystem::Consumption {
  public:
   explicit Consumption(const Classes& classes) : by_group_(classes.first_bundle - classes.first_group) {
     const FoldGraph& graph = classes.graph;
@@ -76,7 +76,7 @@ class Quotient::Consumption {
   std::vector<Uses> by_group_;
 };
 
-Quotient::Quotient(const Machine& machine, const Classes& classes) {
+FoldedSystem::FoldedSystem(const Machine& machine, const Classes& classes) {
   const Consumption consumption(classes);
   add_routes(machine, classes, consumption);
   add_members(classes);
@@ -85,14 +85,14 @@ Quotient::Quotient(const Machine& machine, const Classes& classes) {
   add_views(classes);
 }
 
-void Quotient::add_members(const Classes& classes) {
+void FoldedSystem::add_members(const Classes& classes) {
   members_of_groups_.resize(classes.first_bundle - classes.first_group);
   for (std::size_t g = 0; g < classes.graph.groups.size(); ++g)
     if (std::set<Actor>& members = members_of_groups_[classes.group_class(g)]; members.empty())
-      for (const auto& [actor, meeting] : classes.graph.groups[g].members) members.insert(classes.actor_class(actor));
+      for (const auto& [actor, join] : classes.graph.groups[g].members) members.insert(classes.actor_class(actor));
 }
 
-void Quotient::add_owners(const Consumption& consumption) {
+void FoldedSystem::add_owners(const Consumption& consumption) {
   const auto restrict_to = [this](const Uses& uses, const std::set<Actor>& actors) {
     for (const auto& [link, weight] : uses) {
       if (owners_.size() <= position(link)) owners_.resize(position(link) + 1);
@@ -110,15 +110,15 @@ void Quotient::add_owners(const Consumption& consumption) {
     if (!flows_[g].known_group) continue;
     const std::span<const LinkUse> links = known_groups_[g].route.links;
     const auto owns_all = [&](Actor member) {
-      return std::all_of(links.begin(), links.end(),
-                         [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
+      return std::ranges::all_of(links,
+                                 [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
     };
     std::copy_if(members_of_groups_[g].begin(), members_of_groups_[g].end(),
                  std::back_inserter(known_groups_[g].owners), owns_all);
   }
 }
 
-void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
+void FoldedSystem::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
     const std::span<const SlotRoute> slots = classes.graph.slots[classes.graph.element(first)];
@@ -144,7 +144,7 @@ void Quotient::add_routes(const Machine& machine, const Classes& classes, const 
   }
 }
 
-void Quotient::add_groups(const Classes& classes, const Consumption& consumption) {
+void FoldedSystem::add_groups(const Classes& classes, const Consumption& consumption) {
   const std::vector<FoldGroup>& groups = classes.graph.groups;
   std::vector<const FoldGroup*> first(classes.first_bundle - classes.first_group, nullptr);
   flows_.resize(first.size());
@@ -161,7 +161,7 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
     flow.by_engines = original->by_engines;
     std::map<Actor, GroupFlow::Share> shares;
     std::map<Actor, double> members;
-    for (const auto& [actor, meeting] : first[c]->members) members[classes.actor_class(actor)] += 1;
+    for (const auto& [actor, join] : first[c]->members) members[classes.actor_class(actor)] += 1;
     const auto is_rank = [&classes](Actor actor) { return actor < classes.graph.actors(); };
     for (const GroupFlow::Edge& edge : original->edges) {
       if (edge.from == edge.to) continue;
@@ -179,7 +179,7 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
   }
 }
 
-void Quotient::add_views(const Classes& classes) {
+void FoldedSystem::add_views(const Classes& classes) {
   const FoldGraph& graph = classes.graph;
   for (const std::vector<Actor>& members : classes.members) {
     const Actor rep = members.front();
@@ -195,19 +195,19 @@ void Quotient::add_views(const Classes& classes) {
       else
         view.receiving.push_back({sender, graph.slots[graph.element(sender)][slot.reverse].peer});
     }
-    for (const Meeting& meeting : graph.meetings[graph.element(rep)]) {
-      const FoldGroup& group = graph.groups[meeting.group];
-      const std::size_t group_class = classes.group_class(meeting.group);
-      view.meetings[meeting.tag] = {static_cast<Tag>(group_class),
-                                    static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
+    for (const GroupJoin& join : graph.joins[graph.element(rep)]) {
+      const FoldGroup& group = graph.groups[join.group];
+      const std::size_t group_class = classes.group_class(join.group);
+      view.joins[join.tag] = {static_cast<Tag>(group_class),
+                              static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
       if (!group.flow) continue;
-      if (view.group_flows.size() <= meeting.slot) view.group_flows.resize(meeting.slot + 1U, nullptr);
-      view.group_flows[meeting.slot] = &flows_[group_class];
+      if (view.group_flows.size() <= join.slot) view.group_flows.resize(join.slot + 1U, nullptr);
+      view.group_flows[join.slot] = &flows_[group_class];
     }
   }
 }
 
-const Route* Quotient::route(Actor from, Actor to) const {
+const Route* FoldedSystem::route(Actor from, Actor to) const {
   const auto found = routes_.find(key_of(from, to));
   return found == routes_.end() ? nullptr : &found->second;
 }

@@ -10,13 +10,13 @@ namespace trainyard::folding {
 /// A permutation of the actors under which a simulation stays the same. Actors lie in blocks of equal size. Each takes
 /// the place of the one `step` further on in its block, and the last ones take those of the first. Actors, groups and
 /// links that take each other's places are an orbit, and must be of one equivalence class: one of them stands for all.
-class Shift {
+class CyclicSymmetry {
  public:
   /// Moves nothing: each actor is an orbit of its own.
-  explicit Shift(Actor actors) : Shift(actors, actors, actors) {}
+  explicit CyclicSymmetry(Actor actors) : CyclicSymmetry(actors, actors, actors) {}
   /// Finds the shift with the fewest orbits, and checks the programs, groups and routes of all actors. Returns one that
   /// moves nothing if there is none, or if there are few actors.
-  static Shift find(const Machine&, const ProgramSource&);
+  static CyclicSymmetry find(const Machine&, const ProgramSource&);
 
   bool moves() const { return step_ < block_; }
   Actor actors() const { return actors_; }
@@ -32,7 +32,7 @@ class Shift {
  private:
   struct Surroundings;
   class Senders;
-  Shift(Actor actors, Actor block, Actor step) : actors_(actors), block_(block), step_(step) {}
+  CyclicSymmetry(Actor actors, Actor block, Actor step) : actors_(actors), block_(block), step_(step) {}
   Actor actors_, block_, step_;
   std::vector<LinkId> next_link_, last_link_;  // indexed by link: the one whose place it takes, and back; −1: none
   std::unordered_map<Tag, Tag> next_group_, last_group_;

@@ -29,23 +29,23 @@ struct Classes {
   LinkId link_class(std::size_t used) const { return static_cast<LinkId>(class_of_link[used]); }
 };
 
-/// The peers, routes, groups and meetings of a representative's program in the quotient.
+/// The peers, routes, groups and joins of a representative's program in the quotient.
 struct ClassView {
   std::vector<Actor> peers;                            ///< class of the peer, by slot
   std::vector<Program::Endpoints> sending, receiving;  ///< indexed by slot
-  struct Meeting {
+  struct ClassJoin {
     Tag number = 0;             ///< class of the group
     std::uint32_t classes = 1;  ///< number of classes of its members
   };
-  std::map<Tag, Meeting> meetings;            ///< indexed by the group in a join's tag
+  std::map<Tag, ClassJoin> joins;             ///< indexed by the group in a join's tag
   std::vector<const GroupFlow*> group_flows;  ///< indexed by slot
 };
 
 /// The simulation that replaces the full one: routes, groups, and views of the representatives.
-class Quotient {
+class FoldedSystem {
  public:
-  Quotient(const Machine&, const Classes&);
-  Quotient(const Quotient&) = delete;
+  FoldedSystem(const Machine&, const Classes&);
+  FoldedSystem(const FoldedSystem&) = delete;
 
   /// Route between two actors of the full simulation, over links of the quotient. Null: no slot of a representative has
   /// this pair.

@@ -1,4 +1,4 @@
-#include "sim/folding/shift.hpp"
+#include "sim/folding/cyclic_symmetry.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -18,14 +18,14 @@ constexpr Actor kMostOrbits = 1024;
 }  // namespace
 
 /// The edges of all groups by the actor that sends over them.
-class Shift::Senders {
+class CyclicSymmetry::Senders {
  public:
-  std::span<const GroupFlow::Edge> edges(const ActorOutline::Meeting& meeting, Actor sender) {
-    auto [group, fresh] = groups_.try_emplace(meeting.group);
+  std::span<const GroupFlow::Edge> edges(const ActorOutline::GroupJoin& join, Actor sender) {
+    auto [group, fresh] = groups_.try_emplace(join.group);
     std::vector<GroupFlow::Edge>& edges = group->second.edges;
     if (fresh) {
-      group->second.flow = meeting.flow;
-      edges = meeting.flow->edges;
+      group->second.flow = join.flow;
+      edges = join.flow->edges;
       std::ranges::stable_sort(edges, {}, &GroupFlow::Edge::from);
       left_ += edges.size();
     }
@@ -50,10 +50,10 @@ class Shift::Senders {
 
 /// All that a simulation has around an actor: its outline, and the routes of its messages and of the edges of its
 /// groups on which it sends.
-struct Shift::Surroundings {
+struct CyclicSymmetry::Surroundings {
   ActorOutline outline;
   std::uint64_t equivalence_class = 0;
-  std::vector<std::vector<GroupFlow::Edge>> edges;                  // indexed by meeting
+  std::vector<std::vector<GroupFlow::Edge>> edges;                  // indexed by join
   std::vector<std::tuple<std::int64_t, double, std::size_t>> legs;  // latency, rate or chunk, and number of links
   std::vector<LinkUse> uses;
   bool is_plain = true;  // each route exists, and the load does not choose it
@@ -61,10 +61,10 @@ struct Shift::Surroundings {
   Surroundings(const Machine& machine, const ProgramSource& source, Senders& senders, Actor actor)
       : outline(source.outline(actor)), equivalence_class(machine.equivalence_class(actor)) {
     for (const Actor peer : outline.slots) take_route(machine, actor, peer);
-    for (const ActorOutline::Meeting& meeting : outline.meetings) {
+    for (const ActorOutline::GroupJoin& join : outline.joins) {
       edges.emplace_back();
-      if (!meeting.flow) continue;
-      const std::span<const GroupFlow::Edge> range = senders.edges(meeting, actor);
+      if (!join.flow) continue;
+      const std::span<const GroupFlow::Edge> range = senders.edges(join, actor);
       edges.back().assign(range.begin(), range.end());
       for (const GroupFlow::Edge& edge : range) take_route(machine, edge.from, edge.to);
     }
@@ -85,23 +85,23 @@ struct Shift::Surroundings {
   }
   std::size_t count_edges() const {
     std::size_t count = 0;
-    for (const auto& of_meeting : edges) count += of_meeting.size();
+    for (const auto& of_join : edges) count += of_join.size();
     return count;
   }
 };
 
-bool Shift::takes_program(const ActorOutline& from, const ActorOutline& to) {
+bool CyclicSymmetry::takes_program(const ActorOutline& from, const ActorOutline& to) {
   const auto is_moved = [this](Actor a, Actor b) { return is_actor(a) && is_actor(b) && moved(a) == b; };
-  const auto takes_group = [this](const ActorOutline::Meeting& a, const ActorOutline::Meeting& b) {
+  const auto takes_group = [this](const ActorOutline::GroupJoin& a, const ActorOutline::GroupJoin& b) {
     return a.slot == b.slot && !a.flow == !b.flow && (!a.flow || a.flow->by_engines == b.flow->by_engines) &&
            next_group_.try_emplace(a.group, b.group).first->second == b.group &&
            last_group_.try_emplace(b.group, a.group).first->second == a.group;
   };
   return from.text == to.text && std::ranges::equal(from.slots, to.slots, is_moved) &&
-         std::ranges::equal(from.meetings, to.meetings, takes_group);
+         std::ranges::equal(from.joins, to.joins, takes_group);
 }
 
-bool Shift::takes_link(const Machine& machine, LinkId from, LinkId to) {
+bool CyclicSymmetry::takes_link(const Machine& machine, LinkId from, LinkId to) {
   LinkId &next = next_link_[position(from)], &last = last_link_[position(to)];
   if (next < 0 && last < 0) {
     const Link &a = machine.links()[position(from)], &b = machine.links()[position(to)];
@@ -113,7 +113,7 @@ bool Shift::takes_link(const Machine& machine, LinkId from, LinkId to) {
 }
 
 /// Returns true if `to` can take the place of `from`, as far as places have been taken before.
-bool Shift::takes(const Machine& machine, const Surroundings& from, const Surroundings& to) {
+bool CyclicSymmetry::takes(const Machine& machine, const Surroundings& from, const Surroundings& to) {
   if (!from.is_plain || !to.is_plain || !takes_program(from.outline, to.outline) ||
       from.equivalence_class != to.equivalence_class || from.legs != to.legs)
     return false;
@@ -128,7 +128,7 @@ bool Shift::takes(const Machine& machine, const Surroundings& from, const Surrou
 }
 
 /// Compares the programs of the representatives with their neighbours' on either side.
-bool Shift::keeps_programs(const Machine& machine, const ProgramSource& source) {
+bool CyclicSymmetry::keeps_programs(const Machine& machine, const ProgramSource& source) {
   for (Actor orbit = 0; orbit < orbits(); ++orbit) {
     const Actor a = representative(orbit), before = moved(a, size() - 1);
     const ActorOutline outline = source.outline(a);
@@ -141,7 +141,7 @@ bool Shift::keeps_programs(const Machine& machine, const ProgramSource& source) 
 
 /// Goes round each orbit, and compares each actor with the one before it. Gives up after `most_actors`, and counts
 /// them.
-bool Shift::keeps_all(const Machine& machine, const ProgramSource& source, std::int64_t& most_actors) {
+bool CyclicSymmetry::keeps_all(const Machine& machine, const ProgramSource& source, std::int64_t& most_actors) {
   next_link_.assign(machine.links().size(), -1);
   last_link_ = next_link_;
   Senders senders;
@@ -163,7 +163,7 @@ bool Shift::keeps_all(const Machine& machine, const ProgramSource& source, std::
 }
 
 /// Returns true if each group that takes its range place after some shifts loads the links that do so equally.
-bool Shift::keeps_weights(const Machine& machine, const Senders& senders) const {
+bool CyclicSymmetry::keeps_weights(const Machine& machine, const Senders& senders) const {
   std::unordered_map<Tag, bool> is_known;
   return senders.all_of([&](Tag group, const GroupFlow& flow) {
     if (is_known[group]) return true;
@@ -179,19 +179,20 @@ bool Shift::keeps_weights(const Machine& machine, const Senders& senders) const 
   });
 }
 
-Shift Shift::find(const Machine& machine, const ProgramSource& source) {
+CyclicSymmetry CyclicSymmetry::find(const Machine& machine, const ProgramSource& source) {
   const Actor actors = source.actors();
-  if (actors < kLeastActors) return Shift(actors);
-  std::map<Actor, std::vector<Shift>> candidates;  // sorted by number of orbits
+  if (actors < kLeastActors) return CyclicSymmetry(actors);
+  std::map<Actor, std::vector<CyclicSymmetry>> candidates;  // sorted by number of orbits
   for (Actor blocks = 1; blocks <= kMostOrbits; ++blocks)
     for (Actor step = 1; blocks * step <= std::min(kMostOrbits, actors / 4); ++step)
-      if (actors % (blocks * step) == 0) candidates[blocks * step].push_back(Shift(actors, actors / blocks, step));
+      if (actors % (blocks * step) == 0)
+        candidates[blocks * step].push_back(CyclicSymmetry(actors, actors / blocks, step));
   std::int64_t most_actors = 2 * std::int64_t{actors};
   for (auto& [orbits, shifts] : candidates)
-    for (Shift& shift : shifts)
+    for (CyclicSymmetry& shift : shifts)
       if (shift.keeps_programs(machine, source) && shift.keeps_all(machine, source, most_actors))
         return std::move(shift);
-  return Shift(actors);
+  return CyclicSymmetry(actors);
 }
 
 }  // namespace trainyard::folding

@@ -1,7 +1,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "scenarios/src/sizing/size_answer.hpp"
@@ -12,7 +11,7 @@ namespace trainyard {
 constexpr const char* kPurchase = "purchase";
 
 /// A cluster with a way to pay for it.
-struct SizeWay {
+struct Payment {
   const SizeRow* row = nullptr;
   std::string terms;   ///< as in SizeChoice; empty: there are no prices, and device-hours are the cost
   double days = 0;     ///< days of the training
@@ -31,16 +30,16 @@ struct SizeWay {
   /// The least deadline that it meets, with the requested probability.
   double needed_days() const { return end_at(longest); }
   std::optional<double> on_time(const SizeAnswer&) const;  ///< probability that it meets the deadline
-  bool is_same(const SizeWay& other) const { return row == other.row && terms == other.terms; }
+  bool is_same(const Payment& other) const { return row == other.row && terms == other.terms; }
 };
 
 /// List the ways to rent the cluster of a row, and to buy it. A job beside owned nodes has no rents.
-std::vector<SizeWay> rents_of(const SizeAnswer&, const SizeRow&);
-std::optional<SizeWay> purchase_of(const SizeAnswer&, const SizeRow&);
+std::vector<Payment> rents_of(const SizeAnswer&, const SizeRow&);
+std::optional<Payment> purchase_of(const SizeAnswer&, const SizeRow&);
 /// Lists the ways to pay for a row that the question allows: purchases or rents.
-std::vector<SizeWay> ways_of_row(const SizeAnswer&, const SizeRow&);
+std::vector<Payment> payments_for_row(const SizeAnswer&, const SizeRow&);
 /// Lists the ways to pay for all rows, also on the networks that are not counted.
-std::vector<SizeWay> ways_of(const SizeAnswer&);
+std::vector<Payment> payments_of(const SizeAnswer&);
 
 /// The deadline and the budget of a question. Budget 0: there is none.
 struct SizeLimits {
@@ -48,21 +47,21 @@ struct SizeLimits {
   bool admits(double cost, double needed_days) const { return needed_days <= days && (budget <= 0 || cost <= budget); }
 };
 SizeLimits limits_of(const SizeAnswer&);
-bool meets_all(const SizeAnswer&, const SizeWay&);
+bool meets_all(const SizeAnswer&, const Payment&);
 /// Names the conditions that a way misses: "deadline", "budget", "deadline and budget"; "": none.
-std::string missed_by(const SizeAnswer&, const SizeWay&);
+std::string missed_by(const SizeAnswer&, const Payment&);
 
 /// Returns true if the first of two ways that meet all conditions is the better one: a larger model, or else less cost.
-bool is_better_way(const SizeWay& a, double cost_of_a, const SizeWay& b, double cost_of_b);
+bool is_better_payment(const Payment& a, double cost_of_a, const Payment& b, double cost_of_b);
 /// Returns the decision among ways: the best of those that meet all conditions. Null: none does.
-const SizeWay* decided_way(const SizeAnswer&, const std::vector<SizeWay>&);
+const Payment* decided_payment(const SizeAnswer&, const std::vector<Payment>&);
 /// Returns the way by which a row is judged: the decision among its own, else the cheapest in time, else the cheapest. No
 /// value: there is no way to pay for it.
-std::optional<SizeWay> best_way(const SizeAnswer&, const SizeRow&);
+std::optional<Payment> best_payment(const SizeAnswer&, const SizeRow&);
 /// Returns true if `a` is the better row. Rows that meet the deadline are better than late ones. Of rows in time the
 /// cheaper is better, of late rows the faster.
 bool is_better_row(const SizeAnswer&, const SizeRow& a, const SizeRow& b);
 /// Makes the figures of a row those of a way to pay for it.
-void take_way(const SizeAnswer&, const SizeWay&, SizeRow&);
+void apply_payment(const SizeAnswer&, const Payment&, SizeRow&);
 
 }  // namespace trainyard

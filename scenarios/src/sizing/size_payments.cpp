@@ -1,5 +1,5 @@
 // The ways to pay for the evaluated clusters in figures and words, and the decision among them.
-#include "scenarios/src/sizing/size_ways.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ double longest_factor(const SizeAnswer& answer, const SizeRow& row) {
 }
 
 /// Returns the days of the training, each times the devices that train.
-double gpu_days(const SizeWay& payment) {
+double gpu_days(const Payment& payment) {
   const SizeRow& row = *payment.row;
   const double end = payment.end();
   double all = std::max(0.0, end - payment.wait) * row.gpus;
@@ -34,8 +34,8 @@ double gpu_days(const SizeWay& payment) {
   return all;
 }
 
-SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
-  SizeWay payment;
+Payment payment_of(const SizeAnswer& answer, const SizeRow& row) {
+  Payment payment;
   payment.row = &row;
   payment.days = row.days();
   payment.goodput = row.goodput;
@@ -45,7 +45,7 @@ SizeWay way_of(const SizeAnswer& answer, const SizeRow& row) {
 
 }  // namespace
 
-double SizeWay::end_at(double factor) const {
+double Payment::end_at(double factor) const {
   double rest = factor;
   for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
     const SizePhase& phase = row->phases[i];
@@ -57,7 +57,7 @@ double SizeWay::end_at(double factor) const {
   return wait + rest * days;
 }
 
-double SizeWay::done(double day) const {
+double Payment::done(double day) const {
   double part = std::max(0.0, day - wait) / days;
   for (std::size_t i = 0; grows && i < row->phases.size(); ++i) {
     const SizePhase& phase = row->phases[i];
@@ -67,16 +67,16 @@ double SizeWay::done(double day) const {
   return part;
 }
 
-std::optional<double> SizeWay::on_time(const SizeAnswer& answer) const {
+std::optional<double> Payment::on_time(const SizeAnswer& answer) const {
   if (!row->doubt.exists()) return std::nullopt;
   const double part = done(answer.days);
   return part > 0 ? DoubtModel::shipped().probability_within(row->doubt, part) : 0.0;
 }
 
-std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
-  std::vector<SizeWay> all;
+std::vector<Payment> rents_of(const SizeAnswer& answer, const SizeRow& row) {
+  std::vector<Payment> all;
   if (!row.good() || !row.beside.empty()) return all;  // owned nodes have no rent
-  SizeWay payment = way_of(answer, row);
+  Payment payment = payment_of(answer, row);
   if (row.rents.empty() && row.money > 0) {
     payment.terms = answer.plain_terms;
     payment.cost = row.money;
@@ -93,9 +93,9 @@ std::vector<SizeWay> rents_of(const SizeAnswer& answer, const SizeRow& row) {
   return all;
 }
 
-std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row) {
+std::optional<Payment> purchase_of(const SizeAnswer& answer, const SizeRow& row) {
   if (!row.good() || !row.ownership) return std::nullopt;
-  SizeWay payment = way_of(answer, row);
+  Payment payment = payment_of(answer, row);
   payment.terms = kPurchase;
   payment.wait = row.ownership->delivery / kSecondsOfDay;
   payment.grows = !row.phases.empty();
@@ -103,57 +103,57 @@ std::optional<SizeWay> purchase_of(const SizeAnswer& answer, const SizeRow& row)
   return payment;
 }
 
-std::vector<SizeWay> ways_of_row(const SizeAnswer& answer, const SizeRow& row) {
+std::vector<Payment> payments_for_row(const SizeAnswer& answer, const SizeRow& row) {
   if (answer.purchase) {
-    const std::optional<SizeWay> purchase = purchase_of(answer, row);
-    return purchase ? std::vector<SizeWay>{*purchase} : std::vector<SizeWay>{};
+    const std::optional<Payment> purchase = purchase_of(answer, row);
+    return purchase ? std::vector<Payment>{*purchase} : std::vector<Payment>{};
   }
   if (!answer.currency.empty() || !row.good()) return rents_of(answer, row);
-  SizeWay payment = way_of(answer, row);
+  Payment payment = payment_of(answer, row);
   payment.cost = row.gpu_hours;
   return {payment};
 }
 
-std::vector<SizeWay> ways_of(const SizeAnswer& answer) {
-  std::vector<SizeWay> all;
+std::vector<Payment> payments_of(const SizeAnswer& answer) {
+  std::vector<Payment> all;
   for (const auto* rows : {&answer.rows, &answer.other_networks})
     for (const SizeRow& row : *rows)
-      for (SizeWay& payment : ways_of_row(answer, row)) all.push_back(std::move(payment));
+      for (Payment& payment : payments_for_row(answer, row)) all.push_back(std::move(payment));
   return all;
 }
 
 SizeLimits limits_of(const SizeAnswer& answer) { return {answer.days, answer.budget}; }
 
-bool meets_all(const SizeAnswer& answer, const SizeWay& payment) {
+bool meets_all(const SizeAnswer& answer, const Payment& payment) {
   return limits_of(answer).admits(payment.cost, payment.needed_days());
 }
 
-std::string missed_by(const SizeAnswer& answer, const SizeWay& payment) {
+std::string missed_by(const SizeAnswer& answer, const Payment& payment) {
   const bool is_late = payment.needed_days() > answer.days, is_dear = answer.budget > 0 && payment.cost > answer.budget;
   if (!is_late) return is_dear ? "budget" : "";
   return is_dear ? "deadline and budget" : "deadline";
 }
 
-bool is_better_way(const SizeWay& a, double cost_of_a, const SizeWay& b, double cost_of_b) {
+bool is_better_payment(const Payment& a, double cost_of_a, const Payment& b, double cost_of_b) {
   if (a.row->parameters != b.row->parameters) return a.row->parameters > b.row->parameters;
   if (cost_of_a != cost_of_b) return cost_of_a < cost_of_b;
   return a.end() < b.end();
 }
 
-const SizeWay* decided_way(const SizeAnswer& answer, const std::vector<SizeWay>& ways) {
-  const SizeWay* best = nullptr;
-  for (const SizeWay& payment : ways)
-    if (meets_all(answer, payment) && (!best || is_better_way(payment, payment.cost, *best, best->cost)))
+const Payment* decided_payment(const SizeAnswer& answer, const std::vector<Payment>& payments) {
+  const Payment* best = nullptr;
+  for (const Payment& payment : payments)
+    if (meets_all(answer, payment) && (!best || is_better_payment(payment, payment.cost, *best, best->cost)))
       best = &payment;
   return best;
 }
 
-std::optional<SizeWay> best_way(const SizeAnswer& answer, const SizeRow& row) {
-  std::optional<SizeWay> best;
-  const auto rank = [&answer](const SizeWay& payment) {
+std::optional<Payment> best_payment(const SizeAnswer& answer, const SizeRow& row) {
+  std::optional<Payment> best;
+  const auto rank = [&answer](const Payment& payment) {
     return std::tuple(!meets_all(answer, payment), payment.needed_days() > answer.days, payment.cost, payment.end());
   };
-  for (const SizeWay& payment : ways_of_row(answer, row))
+  for (const Payment& payment : payments_for_row(answer, row))
     if (!best || rank(payment) < rank(*best)) best = payment;
   return best;
 }
@@ -167,9 +167,9 @@ bool is_better_row(const SizeAnswer& answer, const SizeRow& a, const SizeRow& b)
 std::vector<SizeRow> best_rows(const SizeAnswer& answer, std::size_t most) {
   std::vector<SizeRow> rows;
   for (const SizeRow& row : answer.rows)
-    if (const std::optional<SizeWay> payment = best_way(answer, row)) {
+    if (const std::optional<Payment> payment = best_payment(answer, row)) {
       rows.push_back(row);
-      take_way(answer, *payment, rows.back());
+      apply_payment(answer, *payment, rows.back());
     }
   sort_stably(rows, [](const SizeRow& a, const SizeRow& b) {
     const auto rank = [](const SizeRow& row) { return std::pair(!row.meets, row.meets ? row.cost : row.end_days); };
@@ -179,7 +179,7 @@ std::vector<SizeRow> best_rows(const SizeAnswer& answer, std::size_t most) {
   return rows;
 }
 
-void take_way(const SizeAnswer& answer, const SizeWay& payment, SizeRow& row) {
+void apply_payment(const SizeAnswer& answer, const Payment& payment, SizeRow& row) {
   row.terms = payment.terms;
   row.cost = payment.cost;
   row.end_days = payment.end();
