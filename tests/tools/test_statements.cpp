@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "sim/json_text.hpp"
@@ -98,10 +99,93 @@ TEST_CASE("an error about a searched plan names the plan or --vary, not a flag t
     return shell.trainyard("plan --model gpt2-xl --on dgx-a100 --batch 64 --vary " + vary).err;
   };
   CHECK_THAT(error_of("plan.tensor_parallel=3"), Contains("has the values of --vary"));
-  CHECK_THAT(error_of("plan.tensor_parallel=3,2"),
+  CHECK_THAT(error_of("plan.tensor_parallel=2,4"),
              Contains("tensor parallelism over 2 ranks: they must divide the 25 attention heads") &&
                  Contains("the first: tensor 2") && !Contains("--batch"));
   CHECK_THAT(error_of("plan.foo=1"), Contains("--vary plan.foo: unknown key \"foo\" in plan") && !Contains("--set"));
+}
+
+namespace {
+
+/// Joins the words of a screen with single spaces, without its line ends and columns.
+std::string one_line(const std::string& screen) {
+  std::istringstream words(screen);
+  std::string line, word;
+  while (words >> word) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+}  // namespace
+
+TEST_CASE("plans of a search have the listed values, apart from the user's own, and their counts sum",
+          "[search][cli]") {
+  const TopoFolder shell;
+  for (const auto& [scenario, size] : {std::pair{"gpt2-one-a100", 8}, std::pair{"gpt2-xl-ddp-dgx-a100", 2}}) {
+    const std::string question = fmt::format("plan {} --vary plan.micro_batch_size={}", scenario, size);
+    const nlohmann::json answer = parse_json(shell.trainyard(question + " --json -").out);
+    CAPTURE(question);
+    CHECK(answer["simulated_outside"] == 1);
+    const auto count = [&answer](const char* key) { return answer[key].get<int>(); };
+    CHECK(count("simulated") + count("refused") + count("too_large") + count("dropped") ==
+          count("plans") + count("simulated_outside"));
+    for (const char* rows : {"best", "pareto", "neighbours"})
+      for (const nlohmann::json& row : answer[rows]) {
+        const std::string plan = row["plan"];
+        CHECK((plan.ends_with(", as the scenario says it") ||
+               (plan + ",").find(fmt::format("micro-batch {},", size)) != std::string::npos));
+      }
+    CHECK_THAT(answer["best"][0]["plan"].get<std::string>(), Contains("as the scenario says it"));
+    const std::string screen = one_line(shell.trainyard(question).out);
+    CHECK_THAT(screen, Contains("with yours, which the search does not reach"));
+    CHECK_THAT(screen, Contains(", best: faster than all searched plans, by values that the search does not try"));
+  }
+  for (const char* sizes : {"3", "3,8"}) {
+    const TopoAnswer answer = shell.trainyard(fmt::format("plan gpt2-one-a100 --vary plan.micro_batch_size={}", sizes));
+    CHECK(answer.exit == 2);
+    CHECK_THAT(answer.err, Contains("--vary plan.micro_batch_size: no plan has 3; nearest: 2 or 4"));
+  }
+}
+
+TEST_CASE("plan says what is proved, and both figures of a limit of work", "[search][cli]") {
+  const TopoFolder shell;
+  const std::string small_screen =
+      one_line(shell.trainyard("plan gpt2-one-a100 --vary plan.micro_batch_size=16 --vary plan.recompute=none").out);
+  CHECK_THAT(small_screen, Contains("searched 1 plan on 1 GPU = 1 simulated"));
+  CHECK_THAT(small_screen,
+             Contains("no other combination of the searched fields that leaves the headroom can be faster"));
+  // A field that the search does not vary makes the proved plan faster.
+  const std::string question = "plan --model llama-3-8b --on dgx-h100 --nodes 2 --batch 64 --json - --brief";
+  const nlohmann::json usual_answer = parse_json(shell.trainyard(question).out);
+  const nlohmann::json wider_answer =
+      parse_json(shell.trainyard(question + " --vary plan.recompute_modules=[mlp_act] --vary plan.recompute=none").out);
+  CHECK(usual_answer["proved"] == true);
+  CHECK(wider_answer["best"][0]["step_time_s"] < usual_answer["best"][0]["step_time_s"]);
+  const std::string limited_screen =
+      one_line(shell.trainyard("plan --model gpt2-xl --on dgx-a100 --batch 64 --brief --work 1000").out);
+  CHECK_THAT(limited_screen,
+             Contains("M simulated operations; its limit is 0.001 M (--work), but it goes on until a plan fits, "
+                      "and finishes simulations that have begun"));
+}
+
+TEST_CASE("a plan that does not fit has the memory that run states, or no figure", "[search][cli]") {
+  const TopoFolder shell;
+  const nlohmann::json answer = parse_json(
+      shell.trainyard("plan --model llama-3-8b --on dgx-h100 --nodes 2 --batch 64 --json - --write best.yaml").out);
+  int stated_peaks = 0, missing_peaks = 0;
+  for (const nlohmann::json& row : answer["neighbours"]) {
+    const std::string change = row["change"];
+    const bool is_without_zero = change.starts_with("no ZeRO"), is_larger = change.starts_with("micro-batch 2 ");
+    if (!is_without_zero && !is_larger) continue;
+    const std::string set = is_larger ? "--set plan.micro_batch_size=2" : "--set 'plan.data_parallel={size: 16}'";
+    const nlohmann::json run = parse_json(shell.trainyard("run best.yaml --no-what-if " + set + " --json -").out);
+    CAPTURE(change);
+    CHECK(run["memory_bytes"]["peak"] > answer["memory_capacity_bytes"]);
+    if (row.contains("memory_peak_bytes"))
+      CHECK(row["memory_peak_bytes"].get<double>() == Approx(run["memory_bytes"]["peak"].get<double>()));
+    (row.contains("memory_peak_bytes") ? stated_peaks : missing_peaks) += 1;
+  }
+  CHECK(stated_peaks == 1);
+  CHECK(missing_peaks == 1);
 }
 
 TEST_CASE("the first line of each shipped scenario, which list prints, ends with its sentence", "[cli]") {

@@ -82,11 +82,17 @@ constexpr double kNoBound = 99.95;
 
 std::string plan_count(std::size_t count) { return counted(static_cast<std::int64_t>(count)); }
 
+/// The number with its noun: "1 plan", "2,971 plans".
+std::string counted_words(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", plan_count(count), noun, count == 1 ? "" : "s");
+}
+
 /// The searched plans by what became of them, whose numbers sum to all plans, and whether the best is proved.
 std::string searched_line(const PlanAnswer& a) {
   const PlanSearch& s = a.search;
   std::vector<std::string> parts{
-      fmt::format("{} plans on {} GPU{}", plan_count(s.plans + s.outside), counted(a.gpus), a.gpus == 1 ? "" : "s") +
+      fmt::format("{} on {}", counted_words(s.plans + s.outside, "plan"),
+                  counted_words(static_cast<std::size_t>(a.gpus), "GPU")) +
       (s.outside > 0 ? ", with yours, which the search does not reach" : "") +
       fmt::format(" = {} simulated + {} not legal + {} too large for the memory + {} dropped", plan_count(s.runs),
                   plan_count(s.refused), plan_count(s.too_large), plan_count(s.dropped()))};
@@ -95,7 +101,11 @@ std::string searched_line(const PlanAnswer& a) {
         std::string("dropped: not simulated, since a lower bound shows that they are no faster or do not fit") +
         (a.headroom > 0 ? ", or they leave less than the headroom free" : "") +
         (s.open > 0 ? ", or the search ended before their turn" : ""));
-  if (s.best() && s.proved) parts.emplace_back("the best is proved: no other plan can be faster, by its lower bound");
+  if (s.best() && s.proved)
+    parts.push_back(
+        fmt::format("the best is proved: no other combination of the searched fields that {} can be "
+                    "faster, by its lower bound; further fields are the scenario's (--vary searches them)",
+                    a.headroom > 0 ? "leaves the headroom" : "fits"));
   if (s.best() && !s.proved) {
     const double most = (1 - s.open_floor / s.best()->outcome.step_time) * 100;
     parts.push_back(fmt::format("not proved: {} of the dropped plans may be faster{}{}", plan_count(s.open),
@@ -177,7 +187,7 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
   table.add_column(first, false);
   for (const PlanRow& row : rows) {
     const PlanOutcome& o = row.outcome;
-    const std::string memory = gib(o.peak) + " GiB";
+    const std::string memory = o.peak > 0 ? gib(o.peak) + " GiB" : "-";
     const std::string words = (row.change.empty() ? row.plan : row.change) +
                               (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "") +
                               risk_in_words(o, " (", ")");
@@ -251,7 +261,8 @@ std::string without_plan(const PlanAnswer& a, const Scenario& s) {
                      headroom_line(a);
   if (!a.search.closest) return text;
   const double more = a.search.closest_peak - a.capacity * (1 - a.headroom);
-  text += fmt::format("{}{} GiB: {}, by {}\n", report_label("closest"), gib(a.search.closest_peak),
+  text += fmt::format("{}{}{} GiB: {}, by {}\n", report_label("closest"), a.search.closest_is_exact ? "" : "at least ",
+                      gib(a.search.closest_peak),
                       more > 0
                           ? gib(more) + " GiB more"
                           : fmt::format("{}more than the {} GiB that programs can have",
@@ -263,8 +274,10 @@ std::string without_plan(const PlanAnswer& a, const Scenario& s) {
 /// Says which limit ended the search before the proof; "" if the best plan is proved.
 std::string end_words(const PlanAnswer& a) {
   if (a.ended == SearchEnd::work)
-    return fmt::format("the search ended after {:.3g} M simulated operations, its limit (--work)",
-                       a.search.work * 1e-6);
+    return fmt::format(
+        "the search ended after {:.3g} M simulated operations; its limit is {:.3g} M (--work), but it goes "
+        "on until a plan fits, and finishes simulations that have begun",
+        a.search.work * 1e-6, a.search.work_limit * 1e-6);
   if (a.ended == SearchEnd::time)
     return "the wall time is over; this is the best plan so far, and another run may find another one";
   return a.ended == SearchEnd::interrupt ? "interrupted; this is the best plan so far" : "";
@@ -345,15 +358,16 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
   text += doubt_line(a) + safer_line(a) + headroom_line(a);
   if (a.own)
     text += hanging_lines(
-        fmt::format(
-            "{}{}{}", report_label("yours"),
-            a.own->outcome.fits
-                ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
-                              difference_to_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
-                              a.own->leaves_headroom ? "" : ", uses the headroom")
-                : fmt::format("does not fit ({} GiB,{} more than {}): ", gib(a.own->outcome.peak), beside_plan(s),
-                              programs_have(s)),
-            a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan),
+        fmt::format("{}{}{}", report_label("yours"),
+                    a.own->outcome.fits
+                        ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
+                                      difference_to_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
+                                      a.own->leaves_headroom ? "" : ", uses the headroom")
+                        : fmt::format("does not fit ({} GiB,{} more than {}): ", gib(a.own->outcome.peak),
+                                      beside_plan(s), programs_have(s)),
+                    a.own_is_best ? fmt::format("faster than all {} plans, by values that the search does not try",
+                                                a.search.proved ? "searched" : "other simulated")
+                                  : a.own->plan),
         kLineWidth, report_label("").size());
   if (a.rule)
     text += hanging_lines(

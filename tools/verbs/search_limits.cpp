@@ -34,10 +34,11 @@ double parse_share(const std::string& flag, const std::string& text) {
 void SearchLimits::declare(Arguments& arguments, const std::string& flag, const std::string& search,
                            const std::string& fallback) {
   seconds_flag = flag;
-  arguments.option("--work", work, "N",
-                   fmt::format("end {} after N simulated operations, once a plan is found that fits ({}); gives the "
-                               "same answer on every machine",
-                               search, fallback));
+  arguments.option(
+      "--work", work, "N",
+      fmt::format("end {} after N simulated operations, once a plan is found that fits ({}); simulations that "
+                  "have begun are finished; gives the same answer on every machine",
+                  search, fallback));
   arguments.option(
       flag, seconds, "TIME",
       fmt::format("or end {} after this wall time, for example 10 min, whatever is found; the answer is not repeatable",

@@ -152,7 +152,7 @@ struct PlanFlags {
                      "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's "
                      "context and fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
     arguments.flag("--offload", offload, "also try plans with the optimizer on the CPU");
-    limits.declare(arguments, "--budget", "the search", "default: until no other plan can be faster");
+    limits.declare(arguments, "--budget", "the search", "default: until the best of the searched plans is proved");
     arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--html", html,

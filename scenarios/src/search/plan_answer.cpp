@@ -111,26 +111,68 @@ class AnswerMaker {
   }
 
   void search() {
+    require_listed_values();
     std::vector<PlanPoint> first;
-    if (question_.own && question_.own->plan.mesh.widths.empty())
+    if (question_.own && !is_own_outside())
       first.push_back(point_of(*question_.own));
     else if (options_.seconds > 0)
       first = plain_plans();
     PlanSearchOptions options = search_options(options_.without_headroom);
     options.rank_seconds = options_.seconds * kRankShare;
     answer_.search = search_plans(runner_, space_, space_.groups(), first, options);
-    for (const PlanPoint& point : first) answer_.search.outside += was_simulated(point) && !is_in_space(point) ? 1 : 0;
     if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !is_interrupted() &&
         answer_.search.useless_from == 0 && options_.search.shard.is_whole())
       require_any_plan();
   }
 
-  bool was_simulated(const PlanPoint& point) const {
-    const auto is_point = [&point](const SimulatedPlan& plan) { return plan.point == point; };
-    const PlanSearch& found = answer_.search;
-    return std::ranges::any_of(found.simulated, is_point) || std::ranges::any_of(found.tight, is_point);
+  /// Returns true if the scenario's own plan is not one of the searched plans.
+  bool is_own_outside() const {
+    if (!question_.own->plan.mesh.widths.empty()) return true;
+    const PlanPoint stated_plan = point_of(*question_.own);
+    return space_.legal_plan(stated_plan) != stated_plan;
   }
-  bool is_in_space(const PlanPoint& point) const { return space_.legal_plan(point) == point; }
+
+  /// Throws UserError if some plans have values that the user lists for a field of numbers, but none has one of them.
+  void require_listed_values() const {
+    const std::vector<PlanPoint> groups = space_.groups();
+    if (groups.empty()) return;
+    for (const PlanSpaceOptions::Axis& axis : options_.space.vary) {
+      const std::string reason = unlisted_value(axis, groups);
+      if (!reason.empty()) throw UserError(reason);
+    }
+  }
+
+  /// Explains which listed number of a field no plan of `groups` has, with the nearest that a plan could have; "" if each
+  /// has a plan, or if no other number helps.
+  std::string unlisted_value(const PlanSpaceOptions::Axis& axis, const std::vector<PlanPoint>& groups) const {
+    const std::set<std::int64_t> searched = numbers_of(axis.path, groups);
+    PlanSpaceOptions free_space = options_.space;
+    std::erase_if(free_space.vary, [&axis](const PlanSpaceOptions::Axis& other) { return other.path == axis.path; });
+    std::set<std::int64_t> legal;
+    for (const std::string& text : axis.values) {
+      const std::optional<double> value = find_number(text);
+      if (!value || searched.contains(static_cast<std::int64_t>(*value))) continue;
+      if (legal.empty()) legal = numbers_of(axis.path, PlanSpace(question_, free_space).groups());
+      if (legal.empty() || legal.contains(static_cast<std::int64_t>(*value))) continue;
+      std::vector<std::int64_t> near;
+      const auto above = legal.upper_bound(static_cast<std::int64_t>(*value));
+      if (above != legal.begin()) near.push_back(*std::prev(above));
+      if (above != legal.end()) near.push_back(*above);
+      return fmt::format("--vary {}: no plan has {}; nearest: {}", axis.path, text, fmt::join(near, " or "));
+    }
+    return "";
+  }
+
+  /// Lists the numbers that groups have for a field of numbers; empty: all plans of a group share no number for it.
+  static std::set<std::int64_t> numbers_of(const std::string& path, const std::vector<PlanPoint>& groups) {
+    std::set<std::int64_t> numbers;
+    for (const PlanPoint& group : groups) {
+      if (path == "plan.micro_batch_size") numbers.insert(group.micro_batch);
+      for (const SearchedDegree& degree : searched_degrees())
+        if (path == degree.path()) numbers.insert(group.*degree.member);
+    }
+    return numbers;
+  }
 
   /// Returns the simple plan with the lowest floor, so that a limited search has a result early. Empty: none fits.
   std::vector<PlanPoint> plain_plans() {
@@ -168,7 +210,10 @@ class AnswerMaker {
         if (reason.empty()) return;  // there is a plan, but none fits
         if (refusal.empty()) refusal = reason;
       }
-    fail_with(refusal.empty() ? "none has the values of --vary" : "all are refused; the first: " + refusal);
+    if (!refusal.empty()) fail_with("all are refused; the first: " + refusal);
+    for (const PlanSpaceOptions::Axis& axis : options_.space.vary)
+      if (const std::string reason = unlisted_value(axis, {}); !reason.empty()) fail_with(reason);
+    fail_with("none has the values of --vary");
   }
 
   std::vector<PlanRow> ranked_rows() const {
@@ -208,12 +253,10 @@ class AnswerMaker {
       least = candidate.outcome.peak;
       answer_.pareto.push_back(candidate);
     }
-    const std::vector<SimulatedPlan>& all = answer_.search.simulated;
     for (const double share : {0.01, 0.05, 0.10}) {
-      if (all.empty()) break;
       PlanAnswer::Flatness flatness{share, 0, 0};
       const double limit = rows.front().outcome.step_time * (1 + share);
-      for (const SimulatedPlan& plan : all) flatness.at_least += plan.outcome.step_time <= limit ? 1 : 0;
+      for (const PlanRow& row : rows) flatness.at_least += row.outcome.step_time <= limit ? 1 : 0;
       flatness.at_most = flatness.at_least;
       for (const double floor : answer_.search.remaining_floors) flatness.at_most += floor <= limit ? 1 : 0;
       answer_.flatness.push_back(flatness);
@@ -225,7 +268,9 @@ class AnswerMaker {
     if (answer_.best.empty()) return;
     const PlanOutcome best = answer_.best.front().outcome;
     const auto compare = [&](PlanRow& row) {
-      const bool is_best = row.change.empty() && row.plan == answer_.best.front().plan;
+      const bool is_own = answer_.own && &row == &answer_.own.value();
+      const bool is_best =
+          (is_own && answer_.own_is_best) || (row.change.empty() && row.plan == answer_.best.front().plan);
       if (!is_best && best.doubt.exists() && row.outcome.doubt.exists() && row.outcome.good())
         row.slower = probability_of_longer(best.step_time, best.doubt, row.outcome.step_time, row.outcome.doubt);
     };
@@ -251,6 +296,7 @@ class AnswerMaker {
     if (answer_.search.best()->point != best) answer_.neighbours.clear();
     sort_stably(answer_.neighbours, [](const PlanRow& a, const PlanRow& b) {
       if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
+      if (!a.outcome.fits && (a.outcome.peak > 0) != (b.outcome.peak > 0)) return a.outcome.peak > 0;
       return a.outcome.fits ? a.outcome.step_time < b.outcome.step_time : a.outcome.peak < b.outcome.peak;
     });
   }
@@ -274,7 +320,7 @@ class AnswerMaker {
       SimulatedPlan plan{points[i], judged[i].floor, {}};
       if (judged[i].fits(runner_.capacity()))
         plan.outcome = outcomes[next++];
-      else
+      else if (judged[i].memory.exact)  // a lower bound is no peak
         plan.outcome.peak = judged[i].memory.peak.value;
       if (!plan.outcome.error.empty()) continue;
       answer_.neighbours.push_back(row(plan, all[i].first));
@@ -342,6 +388,10 @@ class AnswerMaker {
     const Mesh& mesh = question_.own->plan.mesh;
     answer_.own = PlanRow{"", mesh.widths.empty() ? space_.words(point_of(*question_.own)) : mesh.in_words(), 0,
                           outcome, outcome.leaves(answer_.headroom)};
+    if (is_own_outside()) {
+      ++answer_.search.outside;
+      ++answer_.search.runs;
+    }
     const SimulatedPlan* best = answer_.search.best();
     answer_.own_is_best = answer_.own->leaves_headroom && (!best || outcome.step_time < best->outcome.step_time);
     if (answer_.own_is_best) answer_.document = question_.own->document;

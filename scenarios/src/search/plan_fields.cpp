@@ -15,6 +15,7 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .value("fits", "", &O::fits,
              "whether the plan fits into the memory of the devices (and with offload of the hosts), without headroom")
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
+      .when([](const O& o) { return o.peak > 0; }, "if it was simulated, or is known without")
       .value(
           "memory_interval_bytes", "bytes", &O::memory_interval,
           "lower and upper end of the interval that holds the memory of the fullest device with a probability of 80 %")
@@ -145,10 +146,13 @@ const JsonFields<PlanAnswer>& plan_fields() {
               "of plans as 4000")
           .value(
               "ended", "", [](auto& a) { return std::string(name_of(a.ended)); },
-              "why the search ended: proved, work (its limit), time (wall time: not repeatable) or interrupted (a "
+              "why the search ended: proved, work (its limit; simulations that have begun are finished), time (wall "
+              "time: not repeatable) or interrupted (a "
               "signal)")
           .value(
-              "proved", "", [](auto& a) { return a.search.proved; }, "no plan of the space is faster than the best")
+              "proved", "", [](auto& a) { return a.search.proved; },
+              "no other combination of the searched fields that leaves the headroom is faster than the best; further "
+              "fields of the plan are as in the scenario")
           .value("open", "", count_of(&PlanSearch::open),
                  "plans that may be faster than the best, because a limit ended the search")
           .value(
@@ -162,7 +166,7 @@ const JsonFields<PlanAnswer>& plan_fields() {
                   "the fastest simulated plan that fits, whatever it leaves free")
           .value(
               "without_headroom_proved", "", [](auto& a) { return a.search.proved_without; },
-              "no plan of the space that fits is faster than this one")
+              "no combination of the searched fields that fits is faster than this one")
           .when_since("without_headroom", &A::without_headroom, "if it leaves less than the headroom")
           .list("pareto", &A::pareto, plan_row_fields(),
                 "Pareto front of time and memory of all simulated plans that leave the headroom")

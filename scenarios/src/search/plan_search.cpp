@@ -46,7 +46,9 @@ class PlanFinder {
  public:
   PlanFinder(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,
              const PlanSearchOptions& options)
-      : runner_(runner), space_(space), groups_(groups), options_(options) {}
+      : runner_(runner), space_(space), groups_(groups), options_(options) {
+    found_.work_limit = options.work;
+  }
 
   PlanSearch run(const std::vector<PlanPoint>& first) {
     for (const PlanPoint& group : groups_) found_.plans += sizes_.emplace_back(space_.points(group).size());
@@ -119,10 +121,11 @@ class PlanFinder {
       found_.tight.push_back({point, floor, outcome});
     }
   }
-  void keep_closest(const PlanPoint& point, double peak) {
+  void keep_closest(const PlanPoint& point, double peak, bool is_exact = true) {
     if (found_.closest && found_.closest_peak <= peak) return;
     found_.closest = point;
     found_.closest_peak = peak;
+    found_.closest_is_exact = is_exact;
   }
 
   /// Returns true if no group has a plan with a useful step time.
@@ -241,12 +244,12 @@ class PlanFinder {
       ++found_.refused;
     } else if (!plan.fits(runner_.capacity())) {
       ++found_.too_large;
-      keep_closest(point, plan.memory.peak.value);
+      keep_closest(point, plan.memory.peak.value, plan.memory.exact);
     } else {
       const bool tight = !plan.fits(usable());
       if (tight) {
         ++found_.too_tight;
-        keep_closest(point, plan.memory.peak.value);
+        keep_closest(point, plan.memory.peak.value, plan.memory.exact);
       }
       if ((!tight || options_.without_headroom) && !has(found_.simulated, point) && !has(found_.tight, point))
         promising_.push({plan.floor, group, number, point, tight});

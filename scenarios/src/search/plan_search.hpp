@@ -47,7 +47,7 @@ struct PlanSearch {
   std::size_t too_tight = 0;             ///< judged plans that fit, but do not leave the headroom
   double useless_from = 0;  ///< lower bound of all plans, s, if it is above the longest useful step; else 0
   std::size_t runs = 0;     ///< number of simulated plans, including those that do not fit
-  std::size_t outside = 0;  ///< simulated plans that are not in the space
+  std::size_t outside = 0;  ///< simulated plans that are not in the space: the scenario's own, if it is not
   /// Number of simulated operations, plus an equivalent of the other work: kOperationsOfGroup for each group's lower
   /// bound, and for each judged plan kOperationsOfJudged and one per task.
   double work = 0;
@@ -63,7 +63,9 @@ struct PlanSearch {
   std::vector<double> remaining_tight_floors;
   /// The plan that needs least memory, if no plan fits.
   std::optional<PlanPoint> closest;
-  double closest_peak = 0;  ///< memory of that plan, bytes
+  double closest_peak = 0;       ///< memory of that plan, bytes
+  bool closest_is_exact = true;  ///< false: this memory is a lower bound
+  double work_limit = 0;         ///< limit of work, see `PlanSearchOptions::work`; 0: none
 
   /// Returns the number of plans of the space that were neither simulated nor found to be refused or too large.
   std::size_t dropped() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <set>
 
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
@@ -317,9 +318,31 @@ std::optional<PlanPoint> PlanSpace::legal_plan(PlanPoint point) const {
 
 std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanPoint& best) const {
   std::vector<std::pair<std::string, PlanPoint>> all;
+  const std::vector<PlanPoint> listed_groups = groups();
+  const std::set<PlanGroup> group_choices(listed_groups.begin(), listed_groups.end());
+  const auto is_in_space = [&](const PlanPoint& p) {
+    if (!group_choices.contains(p)) return false;
+    PlanPoint group;
+    static_cast<PlanGroup&>(group) = p;
+    const std::vector<PlanPoint> listed = points(group);
+    return std::ranges::find(listed, p) != listed.end();
+  };
   const auto add = [&](const std::string& change, const PlanPoint& p) {
     const bool is_listed = std::ranges::any_of(all, [&p](const auto& other) { return other.second == p; });
-    if (fits_gpus(p) && rank_batches(p) > 0 && !(p == best) && !is_listed) all.emplace_back(change, p);
+    if (!is_listed && !(p == best) && is_in_space(p)) all.emplace_back(change, p);
+  };
+  // Replicas that share nothing have no ZeRO, and other meshes other groups of replicas.
+  const auto take_near_sharing = [this](PlanPoint& p) {
+    PlanPoint plain = p;
+    static_cast<StateSharing&>(plain) = {};
+    const auto changes = [&p](const PlanPoint& q) {
+      return (q.reshard != p.reshard) + (q.sync_last != p.sync_last) + (q.zero_group != p.zero_group);
+    };
+    std::vector<PlanPoint> near = sharings(plain);
+    const bool shares_states = data(p) * p.context > 1;
+    std::erase_if(near,
+                  [&](const PlanPoint& q) { return q.zero != p.zero && (shares_states || q.zero != ZeroStage::none); });
+    if (!near.empty()) p = *std::ranges::min_element(near, {}, changes);
   };
   for (const SearchedDegree& degree : searched_degrees()) {
     const auto words = [&degree](std::int64_t ranks) {
@@ -329,7 +352,10 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
       PlanPoint p = best;
       p.*degree.member = static_cast<int>(value);
       if (p.tensor == 1) p.sequence = false;
-      if (p.pipeline == 1) p.chunks = 1;
+      if (p.pipeline == 1) {
+        p.schedule = "1f1b";
+        p.chunks = 1;
+      }
       if (!fits_gpus(p)) continue;
       // Skip a degree if the micro-batch does not suit its replicas' samples.
       const std::vector<std::int64_t> micro = micro_batches(p);
@@ -343,12 +369,14 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
         if (same_schedule == orders.end()) continue;
         p.chunks = same_schedule->second;
       }
+      take_near_sharing(p);
       add(fmt::format("{} {} instead of {}", degree.name, words(value), words(best.*degree.member)), p);
     }
   }
   for (const std::int64_t micro : values_beside(micro_batches(best), best.micro_batch)) {
     PlanPoint p = best;
     p.micro_batch = micro;
+    take_near_sharing(p);
     add(fmt::format("micro-batch {} instead of {}", micro, best.micro_batch), p);
   }
   for (const auto& [schedule, chunks] : schedules(best)) {
@@ -362,7 +390,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
                       best.schedule),
           p);
   }
-  for (const PlanPoint& group : groups()) {  // the values of these choices have no order
+  for (const PlanPoint& group : listed_groups) {  // the values of these choices have no order
     PlanPoint p = best;
     p.recompute = group.recompute;
     if (p.recompute != best.recompute)

@@ -12,8 +12,9 @@ const columns = first => [{name: 'step', number: true}, {name: 'over the best', 
 const rowOf = (at, first) => {
   const row = value(answer, at), timed = row.step_time_s !== undefined;
   return [timed ? cell(at + '.step_time_s', 'seconds') : {text: '–', sort: Infinity}, over(row), timed ? cell(at + '.mfu', 'share') : {text: '–', sort: 0},
-    cell(at + '.memory_peak_bytes', 'bytes'), ...costs.map(([key]) => row[key] === undefined ? {text: '–', sort: -1} : cell(`${at}.${key}`, 'number'))].concat(first ? [first(row)] : [], [mark(row)]);
+    row.memory_peak_bytes ? cell(at + '.memory_peak_bytes', 'bytes') : {text: '–', sort: Infinity}, ...costs.map(([key]) => row[key] === undefined ? {text: '–', sort: -1} : cell(`${at}.${key}`, 'number'))].concat(first ? [first(row)] : [], [mark(row)]);
 };
+const counted = (n, noun) => `${digits(n)} ${noun}${n === 1 ? '' : 's'}`;
 function rows(title, list, first, words) {
   if (!(answer[list] || []).length) return;
   section(title, table(columns(first && first.name), answer[list].map((_, i) => rowOf(`${list}.${i}`, first && first.of)), true),
@@ -21,9 +22,9 @@ function rows(title, list, first, words) {
 }
 
 function summary() {
-  heading('Plans for ' + answer.scenario, `${digits(answer.plans)} plans on ${digits(answer.gpus)} GPUs: ${digits(answer.judged)} judged, ${digits(answer.simulated)} simulated; ` +
-    (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes * (1 - answer.headroom))}` : answer.proved ? 'the best is proved: no bound of the others lies below it'
-      : `not proved: ${digits(answer.open)} plans may be faster` + (answer.open_floor_s > 0 ? `, none takes less than ${units.seconds(answer.open_floor_s)}` : '')));
+  heading('Plans for ' + answer.scenario, `${counted(answer.plans + answer.simulated_outside, 'plan')} on ${counted(answer.gpus, 'GPU')}: ${digits(answer.judged)} judged, ${digits(answer.simulated)} simulated; ` +
+    (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes * (1 - answer.headroom))}` : answer.proved ? `the best is proved: no other combination of the searched fields that ${answer.headroom ? 'leaves the headroom' : 'fits'} has a bound below it`
+      : `not proved: ${counted(answer.open, 'plan')} may be faster` + (answer.open_floor_s > 0 ? `, none takes less than ${units.seconds(answer.open_floor_s)}` : '')));
   if (!best) return;
   const beside = [['own', 'the scenario\'s own plan'], ['rule_of_thumb', 'the plan by a rule of thumb']].filter(([key]) => answer[key] && answer[key].fits)
     .flatMap(([key, name], i) => [i ? ', ' : '', `${name} takes `, figure(key + '.step_time_s', 'seconds'), ` (${units.signed(answer[key].step_time_s / best.step_time_s - 1)})`]);
