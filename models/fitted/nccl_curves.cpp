@@ -219,6 +219,12 @@ void borrow_operations(NcclModel& model, const NcclModel& other, const Gpu& gpu)
 
 }  // namespace
 
+bool runs_nccl(const Gpu& gpu) {
+  return gpu.kind == ChipKind::gpu && std::ranges::none_of(std::array{"cdna", "rdna", "xe"}, [&](const char* other) {
+           return gpu.architecture.starts_with(other);
+         });
+}
+
 NcclCurve nccl_curve(const NcclModel& model, NcclOperation operation, int gpus, BytesPerSecond machine) {
   const std::vector<NcclCurve> curves = curves_of(model, measured_operation(operation));
   NcclCurve curve = operation == NcclOperation::sendrecv ? sendrecv_curve(curves) : curve_at(curves, gpus);
@@ -247,8 +253,8 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
     change_protocols(scaled, [&](NcclCurve& curve) { scale_rates(curve, factor); });
     scaled.in_switch.nvls.rate = scaled.in_switch.nvls.rate * factor;
     describe_scaling(fmt::format("NVLink {:.4g}", gpu.nvlink.value * 1e-9));
-    // Switches sum from Hopper's on.
-    if (generation(gpu.architecture) < generation("hopper")) scaled.in_switch = {};
+    // NVIDIA's switches sum from Hopper's on.
+    if (generation(gpu.architecture) < generation("hopper") || !runs_nccl(gpu)) scaled.in_switch = {};
     return scaled;
   }
   scaled.in_switch = {};

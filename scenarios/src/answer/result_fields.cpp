@@ -180,7 +180,8 @@ JsonFields<Result> common_fields() {
       .when_since("tokens_per_s", &R::tokens_per_s, "for networks whose samples are sequences")
       .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs per second of one device")
       .value("mfu", "share", &R::mfu,
-             "model FLOPs utilization: 6 FLOPs per parameter and token, over the dense peak of the precision")
+             "model FLOPs utilization: 6 FLOPs per parameter and token, over the dense peak of the precision; of bf16 "
+             "for products in fp8 and narrower formats")
       .value("mfu_with_attention", "share", &R::mfu_with_attention,
              "model FLOPs utilization with 12 x layers x width x length FLOPs per token for attention (PaLM, appendix "
              "B), as if every token attended to all")

@@ -378,6 +378,8 @@ GenerationResult generation_result(const PostTrainingChoice& choice, const Netwo
   GenerationResult r;
   PostTrainingResult& p = r.engines;
   generate_answers(choice, model, p);
+  p.generation += choice.engine.host_request;  // the last answer, too, is a request outside of the steps
+  p.parts.host += choice.engine.host_request;
   r.requests_per_s = static_cast<double>(choice.samples()) / p.generation.value;
   r.tokens_per_s = r.requests_per_s * p.mean_answer;
   r.tokens_per_s_per_gpu = r.tokens_per_s / p.generation_gpus;

@@ -215,13 +215,24 @@ void require_schedule(const FrameworkMode& mode, const PlanChoice& plan, bool na
                                         plan.schedule, mode.name, fmt::join(mode.schedules, ", "), keeps_software));
 }
 
+namespace {
+
+/// Returns what stands for a mode of GPUs on TPUs.
+std::string on_tpus(const FrameworkMode& mode) {
+  if (mode.mechanism == kAllReduce && mode.most_zero_stage == 0 && !mode.splits_model) return "tf-tpu does the same";
+  if (mode.zero_stage == 0) return "leave it out, and state the keys of plan that it stands for";
+  return fmt::format("leave it out, and set plan.data_parallel.zero_stage: {}", mode.zero_stage);
+}
+
+}  // namespace
+
 void require_mode_fits(const FrameworkMode& mode, const ClusterSpec& cluster, int ranks, const Place& where) {
   const bool tpus = cluster.node.gpu.kind == ChipKind::tpu;
   if (mode.on_tpus != tpus)
     fail(where, mode.on_tpus ? fmt::format("plan.strategy: {} is for TPUs, joined by a torus of their own links; on "
                                            "GPUs tf-multi-worker-mirrored does the same",
                                            mode.name)
-                             : fmt::format("plan.strategy: {} drives GPUs; on TPUs tf-tpu does the same", mode.name));
+                             : fmt::format("plan.strategy: {} drives GPUs; on TPUs {}", mode.name, on_tpus(mode)));
   const int nodes = cluster.node_of_gpu(ranks - 1) + 1;
   if (mode.one_node && nodes > 1)
     fail(where, fmt::format("plan.strategy: {} works on the devices of one node, but {} ranks are on {}; use {}",

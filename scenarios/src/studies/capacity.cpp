@@ -161,7 +161,10 @@ Capacity capacity(const Scenario& s) {
       unit * largest_that_fits(std::max<std::int64_t>(1, s.micro_batch_size / unit),
                                [&](std::int64_t n) { return fit(half, with_micro_batch(s, n * unit), nullptr).fits; });
   const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
-  for (std::int64_t n = std::min(samples, room.largest_micro_batch_size); n > 0 && room.safe_micro_batch_size == 0; --n)
+  // Stages of a pipeline may keep fewer micro-batches if these are larger, for the batch stays.
+  const bool is_pipeline = s.plan.mesh.pipeline > 1;
+  for (std::int64_t n = is_pipeline ? samples : std::min(samples, room.largest_micro_batch_size);
+       n > 0 && room.safe_micro_batch_size == 0; --n)
     if (samples % n == 0 && fit(half, with_unchanged_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/fitted/nccl_curves.hpp"
 #include "models/fitted/nccl_network_fit.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
@@ -44,8 +45,10 @@ std::string collective_kind(const ClusterSpec& cluster, const NcclNode& node) {
   }
   const int gpus = cluster.node.gpus;
   if (node.call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus}).machine.value > 0) return "in one node by PCIe";
+  const bool is_scaled = !node.linked().scaled.empty();
+  if (is_scaled && !runs_nccl(cluster.node.gpu)) return kScaledGpus;
   if (cluster.node.interconnect != "nvswitch") return kLinkedGpus;
-  return node.linked().scaled.empty() ? kFittedGpus : kScaledGpus;
+  return is_scaled ? kScaledGpus : kFittedGpus;
 }
 
 CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, const std::string& left_out,

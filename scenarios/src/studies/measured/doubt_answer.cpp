@@ -75,17 +75,26 @@ std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const
   return measurements;
 }
 
-/// Adds the doubt of a step that not every rank's own simulation gives. `deviation`: ln of the upper end of its interval.
-void add_estimate(DoubtAnswer& a, double deviation) {
-  const double half_width = (a.interval->back() - a.interval->front()) / 2 / a.step_time;
-  const double without = std::sqrt(std::max(0.0, std::pow(std::asinh(half_width), 2) - deviation * deviation));
-  for (DoubtPart& part : a.parts) part.width_without = std::sinh(std::hypot(std::asinh(part.width_without), deviation));
-  a.parts.push_back({"the step is an estimate, since not every rank is simulated as it is (fold)", std::sinh(deviation),
-                     std::sinh(without)});
+/// A doubt of the simulation itself. `deviation`: ln of the upper end of its 80 % interval; 0: there is none.
+struct SimulatedDoubt {
+  std::string words, remedy;
+  double deviation = 0;
+};
+
+/// Adds doubts of the simulation itself to those of the model.
+void add_simulated(DoubtAnswer& a, const std::vector<SimulatedDoubt>& doubts) {
+  double all = 0;
+  for (const SimulatedDoubt& doubt : doubts) all = std::hypot(all, doubt.deviation);
+  for (DoubtPart& part : a.parts) part.width_without = std::sinh(std::hypot(std::asinh(part.width_without), all));
+  for (NarrowingMeasurement& m : a.measurements) m.half_width = std::sinh(std::hypot(std::asinh(m.half_width), all));
+  const double whole = std::asinh((a.interval->back() - a.interval->front()) / 2 / a.step_time);
+  for (const SimulatedDoubt& doubt : doubts) {
+    if (doubt.deviation == 0) continue;
+    const double without = std::sinh(std::sqrt(std::max(0.0, whole * whole - doubt.deviation * doubt.deviation)));
+    a.parts.push_back({doubt.words, std::sinh(doubt.deviation), without});
+    a.measurements.push_back({doubt.remedy, without, ""});
+  }
   sort_stably(a.parts, [](const auto& x, const auto& y) { return x.width_alone > y.width_alone; });
-  for (NarrowingMeasurement& m : a.measurements)
-    m.half_width = std::sinh(std::hypot(std::asinh(m.half_width), deviation));
-  a.measurements.push_back({"run --fold off, which simulates every rank by itself", std::sinh(without), ""});
 }
 
 const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
@@ -108,7 +117,10 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r, const std::string&
     for (DoubtPart& part : a.parts)
       if (part.words == doubt_terms().front().words) part.words = "the anchored stack, on steps like the measured ones";
   a.measurements = possible_measurements(s, profile, file);
-  if (r.estimate_error > 0) add_estimate(a, std::log1p(r.estimate_error));
+  add_simulated(a, {{"the step is an estimate, since not every rank is simulated as it is (fold)",
+                     "run --fold off, which simulates every rank by itself", std::log1p(r.estimate_error)},
+                    {fmt::format("the mean of {} drawn steps (stragglers, jitter)", r.steps),
+                     "run with more plan.steps, whose mean is surer", drawn_deviation(r)}});
   const double half_width = DoubtModel::shipped().range(doubt, kLikely).half_width();
   std::erase_if(a.measurements, [half_width](const auto& m) { return m.half_width >= half_width - kLeastGain; });
   sort_stably(a.measurements, [](const auto& x, const auto& y) { return x.half_width < y.half_width; });

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "models/fitted/measured_table.hpp"
-#include "models/fitted/nccl_between.hpp"
+#include "models/fitted/nccl_curves.hpp"
 #include "models/hardware/link_fields.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
@@ -138,7 +138,7 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
   profile.devices = s.ranks();
   profile.exchange = exposed_share;
   profile.slow_host = slow_host_time(s) / step_time;
-  profile.other_vendor = gpu.kind != ChipKind::gpu || uses_rccl(gpu.architecture);
+  profile.other_vendor = !runs_nccl(gpu);
   const Fp8Scaling scaling = s.software.fp8_scaling;
   const auto add_part = [&profile](bool is_part, const std::string& words) {
     if (is_part) profile.unmeasured_parts.insert(words);

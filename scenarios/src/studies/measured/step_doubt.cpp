@@ -379,13 +379,20 @@ std::string no_doubt_reason(const Scenario& s) {
   return "";
 }
 
+double drawn_deviation(const Result& r) {
+  constexpr double kNormal80 = 1.2816, kNormal95 = 1.96;  // quantiles of intervals of 80 and 95 %
+  if (!r.step_time_interval || r.step_time.value <= 0) return 0;
+  return std::log1p(kNormal80 / kNormal95 * (*r.step_time_interval / r.step_time));
+}
+
 StepDoubt step_doubt(const Scenario& s, const Result& r) {
   if (!no_doubt_reason(s).empty()) return {};
   const DoubtBasis basis(profile_of(s, r), s.software.anchor);
   StepDoubt doubt = basis.doubt();
-  // The error that the answer states for an estimate counts as one more doubt, whose 80 % interval is that wide.
+  // The errors that the answer states, of an estimate and of a mean of few drawn steps, count as one more doubt, whose
+  // 80 % interval is that wide.
   const double likely = std::log(DoubtModel::shipped().range({1}, kLikely).high);
-  const double estimate = std::log1p(r.estimate_error) / likely;
+  const double estimate = std::hypot(std::log1p(r.estimate_error), drawn_deviation(r)) / likely;
   doubt.spread = std::hypot(doubt.spread, estimate);
   if (estimate > 0) doubt.terms[std::string(kEstimateTerm)] = estimate;
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);

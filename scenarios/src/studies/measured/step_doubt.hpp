@@ -152,6 +152,8 @@ struct DoubtBasis {
 
 /// Returns the reason why a step has no interval; "": it has one.
 std::string no_doubt_reason(const Scenario&);
+/// Returns ln of the upper end of the 80 % interval that few drawn steps leave of their mean; 0: nothing is drawn.
+double drawn_deviation(const Result&);
 /// Returns the doubt of a scenario's step by the shipped model. `no_doubt_reason` says why a step has none.
 StepDoubt step_doubt(const Scenario&, const Result&);
 /// Returns the 80 % interval of a predicted step time, s. No value: the doubt does not exist.
