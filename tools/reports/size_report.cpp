@@ -48,11 +48,9 @@ std::string search_limit(const SizeAnswer& a) {
     return fmt::format("each plan is the best of a search of {:.4g} s, {}; another run may find another one",
                        a.search_seconds, others);
   const bool proved = std::ranges::all_of(a.rows, [](const SizeRow& r) { return !r.good() || r.proved; });
-  return proved
-             ? ""
-             : fmt::format(
-                   "a plan that is not proved is the best of a search whose limit is {:.3g} M operations (--work), {}",
-                   a.work * 1e-6, others);
+  return proved ? ""
+                : fmt::format("a plan that is not proved is the best of a search (--work: {:.3g} M operations), {}",
+                              a.work * 1e-6, others);
 }
 
 /// A node type that was bounded only: "48 x dgx-a100 (at least 55.1 days and 120,000 USD)".
