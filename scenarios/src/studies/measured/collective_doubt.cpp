@@ -45,10 +45,9 @@ std::string collective_kind(const ClusterSpec& cluster, const NcclNode& node) {
   }
   const int gpus = cluster.node.gpus;
   if (node.call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus}).machine.value > 0) return "in one node by PCIe";
-  const bool is_scaled = !node.linked().scaled.empty();
-  if (is_scaled && !runs_nccl(cluster.node.gpu)) return kScaledGpus;
+  if (!runs_nccl(cluster.node.gpu) && node.linked().gpu != cluster.node.gpu.name) return kScaledGpus;
   if (cluster.node.interconnect != "nvswitch") return kLinkedGpus;
-  return is_scaled ? kScaledGpus : kFittedGpus;
+  return node.linked().scaled.empty() ? kFittedGpus : kScaledGpus;
 }
 
 CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, const std::string& left_out,
