@@ -126,6 +126,8 @@ TEST_CASE("the switch sums from six GPUs of Hopper and Blackwell on, and fewer b
   CHECK_FALSE(nccl_cost(h100, {NcclOperation::all_reduce, Bytes{kKiB}, 8}).in_switch);  // LL is faster there
   CHECK_FALSE(nccl_cost(model_of("a100-sxm4-80gb"), {NcclOperation::all_reduce, Bytes{512 * kMiB}, 8}).in_switch);
   CHECK_FALSE(nccl_cost(model_of("h100-pcie-80gb"), {NcclOperation::all_reduce, Bytes{512 * kMiB}, 8}).in_switch);
+  for (const char* other : {"mi325x", "mi355x", "gaudi-3", "trainium-2", "ascend-910b", "max-1550"})
+    CHECK_FALSE(nccl_cost(model_of(other), {NcclOperation::all_reduce, Bytes{512 * kMiB}, 8}).in_switch);
 }
 
 TEST_CASE("a GPU without a fit takes that of its generation, scaled by its links, and names it", "[nccl]") {

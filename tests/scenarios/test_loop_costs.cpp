@@ -108,6 +108,17 @@ TEST_CASE("the largest micro-batch of a loop is no smaller than one that fits", 
   }
 }
 
+TEST_CASE("the largest safe micro-batch of a pipeline may exceed one that fits with as many micro-batches",
+          "[capacity]") {
+  const Scenario s = read_scenario(scenario_file("naive-vs-gpipe"));
+  const Capacity room = capacity(s);
+  CHECK(room.safe_micro_batch_size > room.largest_micro_batch_size);
+  const std::string size = std::to_string(room.safe_micro_batch_size);
+  const Result r = simulate_training(read_scenario(scenario_file("naive-vs-gpipe"), {{"plan.micro_batch_size", size}}),
+                                     {.critical_path = false});
+  CHECK(std::string(r.fits_in_words()) == "yes");
+}
+
 TEST_CASE("the idle share of an asynchronous loop is that of its engines, and a full cache is called full",
           "[post-training]") {
   const Scenario s = loop_scenario({{"post_training.generation.nodes", "1"},
