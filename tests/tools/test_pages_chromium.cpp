@@ -93,7 +93,8 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
   const PageFolder folder;
   for (const PageCommand& command : page_commands()) {
     INFO(command.words);
-    REQUIRE(folder.trainyard(command.words + " --html p.html --json p.json").exit == 0);
+    const int late = command.words.starts_with("fleet") ? 1 : 0;  // a training of this fleet is late
+    REQUIRE(folder.trainyard(command.words + " --html p.html --json p.json").exit == late);
     const json answer = trainyard::parse_json(folder.text("p.json"));
     const PageDump page = render(folder, "p.html");
     CHECK_THAT(page.console, !Contains("CONSOLE"));
