@@ -172,8 +172,8 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
     options.sharding.expert = layout_.expert;
     options.sharding.expert_tensor = 1;
     if (layout_.tensor > 1) {
-      // Tensor ranks divide the tokens of their copy, and each sends its own ones to their experts. New tokens
-      // of sequences have the shapes of one sequence with all of them, so that the ranks divide them.
+      // Tensor ranks divide the tokens of their copy, and each sends its own ones to their experts. Decode steps have the
+      // shapes of one sequence with the new tokens of all, so that the ranks divide them.
       options.sharding.sequence = true;
       if (tokens == 1) tokens = std::exchange(sequences, 1);
       tokens = (tokens + layout_.tensor - 1) / layout_.tensor * layout_.tensor;

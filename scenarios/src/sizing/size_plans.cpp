@@ -15,11 +15,11 @@ constexpr std::size_t kMostSimulated = 3;  ///< plans of other sizes that are si
 
 /// Lists the legal plans with the choices of these points, of stages from half as many to twice as many: where the data-parallel
 /// degree cannot follow the number of devices, that of the stages may.
-std::vector<PlanPoint> near_plans(const PlanSpace& space, const std::vector<PlanPoint>& known) {
+std::vector<PlanPoint> near_plans(const PlanSpace& space, const std::vector<PlanPoint>& other_plans) {
   std::set<int> stages;
   for (const PlanPoint& group : space.groups()) stages.insert(group.pipeline);
   std::vector<PlanPoint> points;
-  for (const PlanPoint& point : known)
+  for (const PlanPoint& point : other_plans)
     for (const int number : stages) {
       if (number > 2 * point.pipeline || 2 * number < point.pipeline) continue;
       PlanPoint same = point;
@@ -80,10 +80,10 @@ void take_plan(const SizeQuestion& question, const PlanQuestion& plans, const Pl
   question.take_training(std::move(document), own_batch, row);
 }
 
-void take_faster_plan(const SizeQuestion& question, const PlanQuestion& plans, const std::vector<PlanPoint>& known,
-                      std::int64_t own_batch, SizeRow& row) {
+void take_faster_plan(const SizeQuestion& question, const PlanQuestion& plans,
+                      const std::vector<PlanPoint>& other_plans, std::int64_t own_batch, SizeRow& row) {
   const PlanSpace space(plans, sized_space(plans, question.document()));
-  std::vector<PlanPoint> points = near_plans(space, known);
+  std::vector<PlanPoint> points = near_plans(space, other_plans);
   std::erase_if(points, [&](const PlanPoint& point) { return space.words(point) == row.plan; });
   if (points.empty()) return;
   Journal journal{std::filesystem::path()};

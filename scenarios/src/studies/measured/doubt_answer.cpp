@@ -87,10 +87,11 @@ void add_simulated(DoubtAnswer& a, const std::vector<SimulatedDoubt>& doubts) {
   for (const SimulatedDoubt& doubt : doubts) all = std::hypot(all, doubt.deviation);
   for (DoubtPart& part : a.parts) part.width_without = std::sinh(std::hypot(std::asinh(part.width_without), all));
   for (NarrowingMeasurement& m : a.measurements) m.half_width = std::sinh(std::hypot(std::asinh(m.half_width), all));
-  const double whole = std::asinh((a.interval->back() - a.interval->front()) / 2 / a.step_time);
+  const double whole_deviation = std::asinh((a.interval->back() - a.interval->front()) / 2 / a.step_time);
   for (const SimulatedDoubt& doubt : doubts) {
     if (doubt.deviation == 0) continue;
-    const double without = std::sinh(std::sqrt(std::max(0.0, whole * whole - doubt.deviation * doubt.deviation)));
+    const double without =
+        std::sinh(std::sqrt(std::max(0.0, whole_deviation * whole_deviation - doubt.deviation * doubt.deviation)));
     a.parts.push_back({doubt.words, std::sinh(doubt.deviation), without});
     a.measurements.push_back({doubt.remedy, without, ""});
   }
