@@ -64,6 +64,7 @@ struct OpRun {
   // Set when a message has ended. An eager sender ends before its message: see TransferRun.
   Bytes bytes;
   Picoseconds latency;
+  Picoseconds extra_latency;    ///< the part of `latency` that the message states: Message::extra_latency
   std::uint32_t latencies = 1;  ///< number of messages whose latencies a flow pays one after the other
   LinkId limiting = -1;
 

@@ -133,6 +133,8 @@ std::int64_t parse_integer(std::string_view original) {
   constexpr double most = 9e15;  // doubles up to here are exact
   if (const auto number = find_number(text); number && std::abs(*number) <= most && *number == std::round(*number))
     throw UserError(fmt::format("\"{}\": whole numbers are written as digits; expected {:.0f}", original, *number));
+  if (const auto number = find_number(text); number && std::abs(*number) > most)
+    throw UserError(fmt::format("\"{}\" is too {}", original, *number < 0 ? "small" : "large"));
   throw UserError(fmt::format("\"{}\" is not a whole number", original));
 }
 

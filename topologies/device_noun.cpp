@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <iterator>
 
 namespace trainyard {
 namespace {
@@ -18,6 +20,37 @@ bool begins_with_vowel(const std::string& noun) {
 bool ends_with_article(const std::string& text) {
   if (!text.ends_with("a ") && !text.ends_with("A ")) return false;
   return text.size() == 2 || !is_word(text[text.size() - 3]);
+}
+
+/// The names that a vendor has for what texts call NVLink, NCCL and CUDA.
+struct VendorWords {
+  std::string_view architecture, links, library, runtime;
+  bool operator==(const VendorWords&) const = default;
+};
+
+/// Returns the words for the chips whose architecture begins as listed.
+VendorWords vendor_words(const Gpu& gpu) {
+  static constexpr VendorWords all[] = {{"cdna", "Infinity Fabric", "RCCL", "HIP"},
+                                        {"xe", "Xe Link", "NCCL", "Level Zero"},
+                                        {"gaudi", "Gaudi's Ethernet", "NCCL", "SynapseAI"},
+                                        {"ascend", "HCCS", "NCCL", "CANN"},
+                                        {"trainium", "NeuronLink", "NCCL", "Neuron"}};
+  const auto found =
+      std::ranges::find_if(all, [&gpu](const VendorWords& w) { return gpu.architecture.starts_with(w.architecture); });
+  return found == std::end(all) ? VendorWords{"", "NVLink", "NCCL", "CUDA"} : *found;
+}
+
+std::string with_word(const std::string& text, std::string_view word, std::string_view other) {
+  if (word == other) return text;
+  std::string words;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = i + word.size();
+    const bool found = text.compare(i, word.size(), word) == 0 && (i == 0 || !is_word(text[i - 1])) &&
+                       (end >= text.size() || !is_word(text[end]));
+    words += found ? other : std::string_view(text).substr(i, 1);
+    i += found ? word.size() : 1;
+  }
+  return words;
 }
 
 }  // namespace
@@ -55,6 +88,15 @@ std::string in_words_of(const std::string& noun, const std::string& text) {
     i = after;
   }
   return words;
+}
+
+std::string in_words_of(const ClusterSpec& cluster, const std::string& text) {
+  const std::string words = in_words_of(device_noun(cluster), text);
+  const std::vector<const NodeType*> types = cluster.types();
+  const VendorWords vendor = vendor_words(types.front()->gpu);
+  if (!std::ranges::all_of(types, [&vendor](const NodeType* type) { return vendor_words(type->gpu) == vendor; }))
+    return words;
+  return with_word(with_word(with_word(words, "NVLink", vendor.links), "NCCL", vendor.library), "CUDA", vendor.runtime);
 }
 
 std::string rates_text(BytesPerSecond slowest, BytesPerSecond fastest) {

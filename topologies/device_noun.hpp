@@ -18,6 +18,10 @@ std::string common_noun(const std::string&, const std::string&);
 /// Replaces GPU by the noun in a text about any chip: "a GPU", "GPUs", "GPU-hours" become "an FPGA", "FPGAs",
 /// "FPGA-hours". GPUDirect and similar words stay.
 std::string in_words_of(const std::string& noun, const std::string& text);
+/// Does the same with the noun of a cluster's chips, and replaces NVLink, NCCL and CUDA by the names that the chips' vendor
+/// has for them: Infinity Fabric, RCCL and HIP on AMD's. NCCL stays where its fitted model stands for a library that is
+/// no port of it. Words stay if the chips are of several vendors.
+std::string in_words_of(const ClusterSpec&, const std::string& text);
 /// Returns the result of `work`. If it throws a UserError, the error is rewritten with the noun.
 template <class Work>
 auto errors_in_words_of(const std::string& noun, const Work& work) {

@@ -181,6 +181,8 @@ class Builder final : public YAML::EventHandler {
     const auto start = static_cast<std::size_t>(mark.pos);
     if (start < text_.size() && text_[start] == '{' && last != std::string_view::npos && text_[last] == ',')
       fail(where, "a \"{\" that is never closed; \"}\" expected");
+    if (start < text_.size() && text_[start] == '[' && text_.find(']', start) == std::string_view::npos)
+      fail(where, "a \"[\" that is never closed; \"]\" expected");
     fail(where, "a key must be plain text");
   }
 

@@ -98,6 +98,16 @@ bool is_missing(const Node& map, std::string_view path) {
   return is_missing(*child, path.substr(dot + 1));
 }
 
+/// Returns the place of the first value in a tree that an override from the command line has set; null: there is none.
+const Place* place_of_override(const Node& node) {
+  if (node.place.file && node.place.line == 0) return &node.place;
+  for (const auto& [key, value] : node.fields)
+    if (const Place* found = place_of_override(value)) return found;
+  for (const Node& item : node.items)
+    if (const Place* found = place_of_override(item)) return found;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string lower_case(std::string text) {
@@ -306,7 +316,9 @@ void Fields::require_condition(Key key, bool fits, std::string_view condition) {
 
 const Place& Fields::place_of(std::string_view key) const {
   const Node* node = node_->find(key);
-  return node ? node->place : place_;
+  if (!node) return place_;
+  const Place* changed = place_of_override(*node);
+  return changed ? *changed : node->place;
 }
 
 }  // namespace trainyard

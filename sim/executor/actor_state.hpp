@@ -32,6 +32,7 @@ struct alignas(64) StreamState {
   double posted = 0, started = 0;  // s
   Bytes bytes;                     // for a message that has ended
   Picoseconds latency;
+  Picoseconds extra_latency;    // the part of `latency` that the message itself states
   std::uint32_t latencies = 1;  // number of messages whose latencies it sums
   double remaining = 0;         // s, of its undisturbed duration
   double speed = 0;             // 0: not set yet

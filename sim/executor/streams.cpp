@@ -259,6 +259,7 @@ OpRun Streams::run_of(const StreamState& s, double ended, Outcome outcome) const
   run.began = s.began;
   run.bytes = s.bytes;
   run.latency = s.latency;
+  run.extra_latency = s.extra_latency;
   run.latencies = s.latencies;
   run.limiting = s.limiting;
   return run;

@@ -120,7 +120,7 @@ class Streams {
     s.transfer = {};
     s.began = false;
     s.bytes = {};
-    s.latency = {};
+    s.latency = s.extra_latency = {};
     s.latencies = 1;
     s.limiting = -1;
   }

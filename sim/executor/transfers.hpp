@@ -117,6 +117,7 @@ struct alignas(64) Transfer {
 inline void note_transfer(const Transfer& t, StreamState& s) {
   s.bytes = t.bytes;
   s.latency = t.latency;
+  s.extra_latency = t.extra_latency;
   s.latencies = t.steps;
   s.limiting = t.limiting;
 }

@@ -7,6 +7,7 @@
 namespace trainyard {
 namespace {
 bool waits(const OpRun& run) { return waits_for_others(run.op->kind); }
+bool joins_collective(const OpRun& run) { return run.op->kind == Kind::join; }
 }  // namespace
 
 void Breakdown::book(State& s, double until) {
@@ -59,7 +60,11 @@ void Breakdown::book_span(State& s, double span) {
     return groups != 0;
   };
   if (book_first_of(s.runs & roles_.work)) return;
-  if (book_first_of((s.runs & ~roles_.work & ~roles_.prefetch) | (s.waits & roles_.collective))) return;
+  const std::uint32_t moving = s.runs & ~roles_.work & ~roles_.prefetch;
+  if (book_first_of(moving | (s.waits & roles_.collective))) {
+    if (moving == 0 && s.joins > 0) s.joining += span;
+    return;
+  }
   if ((s.waits & ~roles_.prefetch) != 0) {
     s.bubble += span;
     return;
@@ -83,12 +88,14 @@ void Breakdown::posted(const OpRun& run) {
   if (!waits(run)) return;
   State& s = state_at(run.op->actor, run.posted);
   change(s.waiting, s.waits, run.op->group, +1);
+  if (joins_collective(run)) ++s.joins;
 }
 
 void Breakdown::started(const OpRun& run) {
   // A receive may join a transfer under way: for its actor the time of joining counts, not the transfer's start.
   State& s = state_at(run.op->actor, std::max(run.started, run.posted));
   if (waits(run)) change(s.waiting, s.waits, run.op->group, -1);
+  if (joins_collective(run)) --s.joins;
   if (run.interval)
     s.interval = run.interval;
   else
@@ -102,8 +109,10 @@ void Breakdown::finished(const OpRun& run) {
     s.interval = nullptr;
   else if (run.began)
     change(s.running, s.runs, run.op->group, -1);
-  else
+  else {
     change(s.waiting, s.waits, run.op->group, -1);
+    if (joins_collective(run)) --s.joins;
+  }
   s.end = run.ended.value;
 }
 
@@ -127,16 +136,16 @@ BreakdownParts Breakdown::parts(Actor actor) const {
 std::vector<double> Breakdown::booked(Actor actor) const {
   const State* s = actors_.find(actor);
   if (!s) return {};
-  std::vector<double> numbers{s->end, s->host_wait, s->bubble, s->other};
+  std::vector<double> numbers{s->end, s->host_wait, s->bubble, s->other, s->joining};
   numbers.insert(numbers.end(), s->booked, s->booked + names_.groups().size());
   return numbers;
 }
 
 BreakdownParts Breakdown::parts_between(const std::vector<double>& from, const std::vector<double>& to) const {
   const auto part = [&](std::size_t i) { return Seconds{i < from.size() ? to[i] - from[i] : to[i]}; };
-  BreakdownParts result{part(0), {}, {}, part(1), part(2), part(3)};
+  BreakdownParts result{part(0), {}, {}, part(1), part(2), part(3), part(4)};
   const std::vector<Group>& groups = names_.groups();
-  constexpr std::size_t kBeforeGroups = 4;
+  constexpr std::size_t kBeforeGroups = 5;
   for (std::size_t i = kBeforeGroups; i < to.size(); ++i) {
     const Group& group = groups[i - kBeforeGroups];
     (group.role == Role::work ? result.work : result.exposed)[group.name] = part(i);

@@ -18,6 +18,7 @@ struct BreakdownParts {
   Seconds host_wait;                       ///< work that its host launches late: the wait for the launch
   Seconds bubble;                          ///< waiting for a message that a peer must still produce
   Seconds other;                           ///< idle
+  Seconds joining;  ///< the part of `exposed` in which collectives wait for actors that have not begun theirs
 };
 
 /// Books each instant of each actor under the first category that applies: work (groups in the order of `names`), work
@@ -55,7 +56,8 @@ class Breakdown : public NumberSums<Breakdown> {
     std::uint16_t running[kGroups] = {};       // work and messages under way, by group
     std::uint16_t waiting[kGroups] = {};       // messages whose other half is missing, by group
     double booked[kGroups] = {};
-    double host_wait = 0, bubble = 0, other = 0;
+    std::uint16_t joins = 0;  // collectives that other actors have not begun
+    double host_wait = 0, bubble = 0, other = 0, joining = 0;
   };
   /// The groups of each role, one bit each.
   struct Roles {
@@ -74,7 +76,8 @@ class Breakdown : public NumberSums<Breakdown> {
   template <class Visit>
   void each_number(Visit visit) {
     for (State& s : actors_) {
-      for (double* number : {&s.since, &s.end, &s.host_wait, &s.host_until, &s.bubble, &s.other}) visit(*number);
+      for (double* number : {&s.since, &s.end, &s.host_wait, &s.host_until, &s.bubble, &s.other, &s.joining})
+        visit(*number);
       for (double& booked : s.booked) visit(booked);
     }
   }

@@ -169,6 +169,7 @@ const std::vector<PathShares::Sums>& PathSums::sums_of(const SeriesTimes& times,
     run.ended = Seconds{part.end};
     run.bytes = op.message.bytes;
     run.latency = part.latency;
+    run.extra_latency = op.message.extra_latency;
     run.limiting = part.limiting;
     OpRecord record = record_of(run);
     record.actor = actor;

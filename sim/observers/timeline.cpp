@@ -28,6 +28,7 @@ OpRecord record_of(const OpRun& run) {
   r.path_class = run.op->message.path;
   r.bytes = run.bytes.value;
   r.latency = run.latency.seconds().value;
+  r.extra_latency = run.extra_latency.seconds().value;
   r.latencies = run.latencies;
   r.limiting = run.limiting;
   r.began = run.began;
@@ -57,6 +58,7 @@ void Timeline::transferred(const TransferRun& run) {
   if (sender_goes_on(run.send->message.mode)) {
     send.bytes = run.send->message.bytes.value;
     send.limiting = run.limiting;
+    send.extra_latency = run.send->message.extra_latency.seconds().value;
     send.latency = legs_.contains(run.send_id) ? 0 : latency;
     for (const LegRecord& leg : legs(run.send_id)) send.latency += leg.latency;
   }

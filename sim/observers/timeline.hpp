@@ -20,6 +20,7 @@ struct OpRecord {
   double posted = 0, started = 0, ended = 0;  // s
   double bytes = 0;                           // for a message
   double latency = 0;                         // s, for a message
+  double extra_latency = 0;                   // s, the part of it that the message states
   std::uint32_t latencies = 1;                // number of messages whose latencies a flow pays one after the other
   Tag tag = 0;
   Work work;

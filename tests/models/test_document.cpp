@@ -67,6 +67,7 @@ TEST_CASE("faulty documents are refused with file, line and column", "[document]
   CHECK(error_of("? [a, b]\n: 1\n").ends_with("a key must be plain text"));
   CHECK(error_of("~: 1\n").ends_with("a key must be plain text"));
   CHECK(error_of("{\"a\":\"b\",\n") == "x.yaml:1:1: a \"{\" that is never closed; \"}\" expected");
+  CHECK(error_of("[1, 2") == "x.yaml:1:1: a \"[\" that is never closed; \"]\" expected");
   CHECK(error_of("a: {b: 1\n").starts_with("x.yaml:"));
   CHECK(error_of("a: [1, 2\nb: 3\n").starts_with("x.yaml:"));
   CHECK(error_of("a: \"unclosed \\\"\n") == "x.yaml:1:4: a quote that is never closed");

@@ -97,6 +97,7 @@ TEST_CASE("the error for a value of the wrong kind names the expected kind", "[f
         "x.yaml:1:8: cluster.hca.count: \"2e3\": whole numbers are written as digits; expected 2000");
   CHECK(error_of("count: 99999999999999999999\n", count) ==
         "x.yaml:1:8: cluster.hca.count: \"99999999999999999999\" is too large");
+  CHECK(error_of("count: 1e18\n", count) == "x.yaml:1:8: cluster.hca.count: \"1e18\" is too large");
   CHECK(error_of("count: 0\n", count) == "x.yaml:1:8: cluster.hca.count: 0 is too small; the least is 1");
   CHECK(error_of("share: 2\n", [](Fields& f) { f.number("share", 0, 1); }) ==
         "x.yaml:1:8: cluster.hca.share: 2 is out of range; expected a number from 0 to 1");

@@ -45,6 +45,8 @@ TEST_CASE("anchor fits a stack to the memory that nvidia-smi shows, and run uses
   shell.check_refused("anchor good.yaml --measured '3 GiB' --judge '2 GiB'",
                       "anchor: --judge 2 GiB: steps expected, not parts");
   shell.check_refused("anchor good.yaml --measured none.log", "none.log: no such file");
+  shell.check_refused("anchor good.yaml --measured /dev/null",
+                      "/dev/null: is no file of measurements; expected a log, or a table in CSV or YAML");
   shell.check_refused("anchor good.yaml --measured none.log --name ../x",
                       "--name ../x: letters, digits, \"-\", \"_\" and \".\" expected, as in my-cluster");
   shell.check_refused("anchor good.yaml --measured none.log --name nemo",

@@ -79,6 +79,9 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   shell.check_refused("run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
   shell.check_refused("run ''", "\"\": no such file");
   shell.check_refused("run good.yaml --prices nosuch.yml", "--prices nosuch.yml: no such file");
+  shell.check_refused("run mixtral-ep8 --set plan.expert_parallel.size=16",
+                      "--set plan.expert_parallel.size: plan.expert_parallel: expert parallelism over 16 ranks: they "
+                      "must divide the 8 experts of mixtral-8x7b; nearest: 8");
   shell.check_refused("merge nosuch", "nosuch: cannot be read: no such file");
   shell.check_refused("run .", ".: is a folder, not a file");
   shell.check_refused("run good.yaml more.yaml",

@@ -28,6 +28,24 @@ TEST_CASE("in_words_of replaces GPU in a text by the noun of the chip", "[device
   CHECK(common_noun("TPU", "GPU") == "device");
 }
 
+TEST_CASE("answers name links, library and runtime as the vendor of the chips does", "[device-words][cli]") {
+  const TopoFolder shell;
+  const std::string amd = shell.trainyard("run lora-llama2-70b-mi300x --no-what-if").out;
+  CHECK_THAT(amd, Contains("on the device with allocator, HIP and RCCL"));
+  CHECK_FALSE(std::regex_search(amd, std::regex("\\b(NVLink|NCCL|CUDA)\\b")));
+  const std::string gpt =
+      "explain gpt2-xl-ddp-dgx-a100 --set cluster.nodes=1 --set plan.global_batch_size=128 --set software=plain --set "
+      "plan.data_parallel.overlap=false --set plan.data_parallel.all_reduce=ring --set cluster.node=";
+  for (const auto& [node, link] : {std::pair<std::string, std::string>{"mi300x-8x", "Infinity Fabric"},
+                                   {"gaudi-3-8x", "Gaudi's Ethernet"},
+                                   {"dgx-a100", "NVLink"}}) {
+    CAPTURE(node);
+    const std::string path = shell.trainyard(gpt + node).out;
+    CHECK_THAT(path, Contains(link));
+    CHECK((link == "NVLink" || path.find("NVLink") == std::string::npos));
+  }
+}
+
 TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli]") {
   const TopoFolder shell;
   const std::string file = shipped_file("scenarios/accelerators-gpt2.yaml").string();

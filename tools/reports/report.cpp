@@ -145,6 +145,10 @@ std::string breakdown(const Scenario& s, const Result& r) {
   if (!rank.empty()) note += ", on " + rank;
   if (const std::string center = center_waited_for(r); !center.empty())
     note += fmt::format("; bubble: the wait until {} has computed", center);
+  constexpr double kWorthSaying = 0.02;  // share of the step
+  if (b.joining.value > kWorthSaying * b.step_time.value)
+    note += fmt::format("; {} of the exposed time are waits for ranks that begin their collective later",
+                        unit.number(b.joining.value));
   if (!unexposed.empty()) note += fmt::format("; no exposed {}", fmt::join(unexposed, ", no exposed "));
   return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(words, " │ "), note);
 }
@@ -433,7 +437,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   const std::string loop = r.post_training ? post_training_screen(s, r, what_ifs)
                            : r.generation  ? generation_screen(s, r)
                                            : "";
-  return broken_lines(in_words_of(device_noun(s.cluster), loop + screen_of_gpus(s, plan, r, what_ifs)));
+  return broken_lines(in_words_of(s.cluster, loop + screen_of_gpus(s, plan, r, what_ifs)));
 }
 
 }  // namespace trainyard

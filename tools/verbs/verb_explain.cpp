@@ -27,14 +27,14 @@
 namespace trainyard {
 namespace {
 
-std::string shares_text(const Result& r) {
+std::string shares_text(const ClusterSpec& cluster, const Result& r) {
   std::string text = fmt::format("critical path of {}: {}\n", r.scenario, show(r.step_time));
   if (r.post_training)
     text = fmt::format("critical path of {}, of an optimizer step of its training half: {} (a loop step: {})\n",
                        r.scenario, show(r.step_time), show(r.post_training->step_time));
   for (const auto& [seconds, resource] : r.shares())
-    text +=
-        fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time.value));
+    text += fmt::format("  {:<22} {:>10} {:>8}\n", in_words_of(cluster, resource), show(Seconds{seconds}),
+                        percent(seconds / r.step_time.value));
   if (r.critical_path.contains(kLibraryStart))
     text += fmt::format(
         "  {}: what NCCL takes in collectives before data flow, by its fitted model; latency is that of the network\n",
@@ -43,13 +43,17 @@ std::string shares_text(const Result& r) {
     text +=
         fmt::format("  {}: what each kernel takes however fast the GPU is; fewer and larger kernels have less of it\n",
                     kKernelStart);
+  if (r.critical_path.contains(kSlowdownName))
+    text += fmt::format("  {}: what exchanges that run beside kernels add to them; faster exchanges have less of it\n",
+                        kSlowdownName);
   if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty())
     text += fmt::format("  gradients are summed by {}{}\n", all.algorithm,
                         all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
   return text;
 }
 
-std::string path_text(const Result& r, const std::vector<PathLine>& path, bool in_step, std::size_t most) {
+std::string path_text(const ClusterSpec& cluster, const Result& r, const std::vector<PathLine>& path, bool in_step,
+                      std::size_t most) {
   if (path.empty() && !in_step) return "\nthere is no critical path of one step: workers do not step together\n";
   if (path.empty())
     return fmt::format(
@@ -65,15 +69,15 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::ranges::sort(longest);
-  std::string text = fmt::format("\nthe {}{} of the critical path{}\n  {:>10} {:>10}  {:<24} {:<15} operation\n",
+  std::string text = fmt::format("\nthe {}{} of the critical path{}\n  {:>10} {:>10}  {:<24} {:<22} operation\n",
                                  longest.size() < path.size() ? fmt::format("{} longest of the ", longest.size()) : "",
                                  counted_noun(static_cast<std::int64_t>(path.size()), "piece"),
                                  r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",
                                  "rank or device", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = path[i];
-    text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(line.begin), show(Seconds{length(i)}), line.actor,
-                        line.resource, line.name);
+    text += fmt::format("  {:>10} {:>10}  {:<24} {:<22} {}\n", show(line.begin), show(Seconds{length(i)}), line.actor,
+                        in_words_of(cluster, line.resource), line.name);
   }
   const std::pair<const char*, const char*> terms[] = {
       {"bucket ", "bucket N: the N-th group of gradients, or of parameters, that are exchanged together, from 0 on"},
@@ -190,15 +194,16 @@ int explain_verb(const std::vector<std::string>& words) {
   if (json != "-") {
     std::string text;
     if (!prescribed)
-      text = shares_text(r) + host_call_line(r) +
-             path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
+      text = shares_text(scenario.cluster, r) + host_call_line(r) +
+             path_text(scenario.cluster, r, *all.path, scenario.plan.mechanism->is_synchronous(),
+                       static_cast<std::size_t>(pieces)) +
              fmt::format("\neach resource made faster, simulated again{}\n",
                          r.post_training ? ": the step of the loop" : "") +
              what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));
     if (r.money) text += "\n" + broken_lines(cost_lines(r));
-    print(in_words_of(device_noun(scenario.cluster), text));
+    print(in_words_of(scenario.cluster, text));
     if (r.failures && r.post_training) print("\n" + failure_lines(*r.failures));
     if (all.failure_what_ifs)
       print(fmt::format("\n{}\n{}", failure_lines(*r.failures),

@@ -14,7 +14,9 @@ JsonFields<Result::Breakdown> breakdown_fields() {
   return JsonFields<B>()
       .value("compute", "s", &B::compute, "time of kernels of the forward and backward pass")
       .value("exposed_communication", "s", &B::exposed_communication,
-             "time of communication that no computation hides, by kind")
+             "time of communication that no computation hides, by kind, with the waits of collectives for ranks that "
+             "begin "
+             "theirs later")
       .value("compression", "s", &B::compression, "time of kernels that encode and decode gradients")
       .when(&B::compression, "with compressed gradients")
       .value("bubble", "s", &B::bubble, "time spent waiting for data of a peer, such as the pipeline bubble")
@@ -197,6 +199,10 @@ JsonFields<Result> common_fields() {
       .value(
           "breakdown_step_time_s", "s", [](auto& r) -> auto& { return r.breakdown.step_time; },
           "step time of that rank: step_time_s, or its own if workers are not in step")
+      .value(
+          "waits_for_ranks_s", "s", [](auto& r) -> auto& { return r.breakdown.joining; },
+          "the part of its exposed communication in which collectives of the library wait for ranks that begin theirs "
+          "later")
       .object("memory_bytes",
               JsonFields<R>()
                   .inlined(&R::memory, memory_fields())

@@ -81,12 +81,21 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   if (piece != kLatencyName) return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
   const bool is_between_nodes = std::string_view(record.path).starts_with("NET");
-  return is_between_nodes ? stack.network_step.value * record.latencies : 0;
+  return record.extra_latency + (is_between_nodes ? stack.network_step.value * record.latencies : 0);
 }
 
-/// Splits a piece and calls add(begin, end, resource) for each part. The software's part comes first. A kernel is split
-/// further into its start-up, its arithmetic and what memory adds (`shares` returns them); the latency of a modelled
-/// collective into that of the network and the library's start-up.
+/// Returns the share of an operation's time that messages beside it add. All its pieces are slowed equally.
+double slowed_share(const StepRun& run, const OpRecord& record) {
+  const Machine& machine = run.simulated_machine();
+  if (!is_work(record) || !machine.contention()) return 0;
+  const double alone = machine.price(record.work, record.actor).duration.value;
+  const double taken = record.ended - record.started;
+  return taken > alone * (1 + 1e-9) ? 1 - alone / taken : 0;
+}
+
+/// Splits a piece and calls add(begin, end, resource) for each part. The software's part comes first, and the slow-down
+/// by exchanges last. A kernel is split further into its start-up, its arithmetic and what memory adds (`shares` returns
+/// them); the latency of a modelled collective into that of the network and the library's start-up.
 template <class Shares, class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Shares shares,
            Add add) {
@@ -98,8 +107,12 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
     add(hardware, arrived, piece);
     return add(arrived, end, std::string_view(kLibraryStart));
   }
-  if (!is_kernel_of_gpu(run, record)) return add(hardware, end, resource_of(run, piece, record));
-  shares(gpu_of(run, record.actor), record.work).split(hardware, end, add);
+  const double undisturbed = std::max(hardware, end - slowed_share(run, record) * (end - begin));
+  if (is_kernel_of_gpu(run, record))
+    shares(gpu_of(run, record.actor), record.work).split(hardware, undisturbed, add);
+  else
+    add(hardware, undisturbed, resource_of(run, piece, record));
+  add(undisturbed, end, std::string_view(kSlowdownName));
 }
 
 }  // namespace
@@ -117,8 +130,8 @@ void PathNaming::Kernels::add(std::string_view resource, double alone) {
   seconds += alone;
 }
 
-/// Books the kernels of one fused operation by the resource that bounds each. If other work slows the operation, it
-/// slows all its kernels equally.
+/// Books the kernels of one fused operation by the resource that bounds each. Exchanges beside the operation slow all its
+/// kernels equally.
 void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) const {
   const std::size_t number = record.work.kernel - kFirstFused;
   std::vector<Kernels>& type_kernels = fused_[&run_.machine.cluster.spec().type_of_gpu(run_.rank_of(record.actor))];
@@ -141,9 +154,11 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
       if (shares.memory > 0) kernels.add(kMemoryName, shares.memory * alone);
       kernels.add(kComputeName, (1 - shares.start - shares.memory) * alone);
     }
-  // Slow-downs may differ from actor to actor and from step to step; the kernels' shares of the time do not.
+  // Slow-downs differ from actor to actor and from step to step; the kernels' shares of the rest do not.
+  const double slowed = slowed_share(run_, record) * seconds;
   for (const auto& [resource, alone] : kernels.by_resource)
-    to.first.add(to.second, resource, alone / kernels.seconds * seconds);
+    to.first.add(to.second, resource, alone / kernels.seconds * (seconds - slowed));
+  if (slowed > 0) to.first.add(to.second, kSlowdownName, slowed);
 }
 
 void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {

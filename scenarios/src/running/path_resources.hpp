@@ -27,6 +27,9 @@ constexpr const char* kKernelStart = "kernel start-up";
 /// Time that software sets, and the latency of messages.
 constexpr const char *kFrameworkName = "framework", *kLatencyName = "latency";
 
+/// Time that exchanges beside a kernel add to it: they take a part of its GPU.
+constexpr const char* kSlowdownName = "slow-down by exchanges";
+
 constexpr const char* kComputeName = "GPU compute";
 constexpr const char* kMemoryName = "GPU memory";
 
@@ -48,7 +51,7 @@ KernelShares shares_of(const Gpu&, const Work&);
 
 /// Names the resource that bounds each piece of an operation: "GPU compute", "GPU memory" (what traffic adds to a kernel),
 /// "host memory", "decoding", a kind of link ("PCIe" for an HCA whose slot is slower), "latency", kKernelStart,
-/// kLibraryStart, or "framework" if software sets the time (host work, launches of a late host, kernels that end before
+/// kLibraryStart, kSlowdownName, or "framework" if software sets the time (host work, launches of a late host, kernels that end before
 /// the next can be issued, launches of collectives, the network stack).
 class PathNaming : public PathSums::Naming {
  public:

@@ -97,6 +97,7 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
   r.breakdown.bubble = parts.bubble / steps;
   r.breakdown.framework.value = seconds_of("framework") + parts.host_wait.value / steps;
   r.breakdown.other = parts.other / steps;
+  r.breakdown.joining = parts.joining / steps;
   r.breakdown.rank = last;
 }
 
@@ -120,9 +121,11 @@ Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time
   double sum = 0;
   for_each_part(b, [&sum](double& part) { sum += part; });
   if (std::abs(sum - b.step_time.value) <= 1e-12 * b.step_time.value) return b;
-  if (sum > b.step_time.value)
-    for_each_part(b, [factor = b.step_time.value / sum](double& part) { part *= factor; });
-  else
+  if (sum > b.step_time.value) {
+    const double factor = b.step_time.value / sum;
+    for_each_part(b, [factor](double& part) { part *= factor; });
+    b.joining = b.joining * factor;
+  } else
     b.bubble.value += b.step_time.value - sum;
   return b;
 }

@@ -252,6 +252,9 @@ void name_stack(Node& scenario, const std::string& name) {
 
 std::vector<AnchorStep> read_anchor_steps(const Node& scenario, const std::string& name, const fs::path& file) {
   std::error_code error;
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error))
+    throw UserError(
+        fmt::format("{}: is no file of measurements; expected a log, or a table in CSV or YAML", file.string()));
   if (!fs::is_regular_file(file, error)) throw UserError(fmt::format("{}: no such file", file.string()));
   if (file.extension() == ".csv") return steps_of_table(scenario, file);
   if (file.extension() != ".yaml") return {step_of_log(scenario, name, file)};

@@ -120,7 +120,8 @@ PartShares path_shares(const Scenario& s, const Result& r) {
       add(PathPart::memory, seconds);
     else if (resource == kLibraryStart)
       add(PathPart::node, seconds);
-    else if (resource == kLatencyName || (kind != kinds.end() && words_of(*kind).scope == LinkScope::fabric))
+    else if (resource == kSlowdownName || resource == kLatencyName ||
+             (kind != kinds.end() && words_of(*kind).scope == LinkScope::fabric))
       add(exchange, seconds);
     else if (kind != kinds.end())
       add(PathPart::node, seconds);
