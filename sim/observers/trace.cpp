@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 
+#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
+
+constexpr std::string_view kEnd = "\n]}\n";
+constexpr std::size_t kFirstRow = 1'000'000'000;  // number of the first process that is no actor
 
 const char* category(Kind kind) {
   static constexpr const char* names[] = {"compute", "memory", "send", "recv", "delay", "mark", "join", "series"};
@@ -63,8 +69,25 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
           fmt::format("{}{{\"ph\": \"C\", \"pid\": {}, \"ts\": {}, \"name\": \"memory\", \"args\": {{\"bytes\": {}}}}}",
                       comma, actor, s.time * 1e6, s.bytes);
   }
-  out += fmt::format("\n]}}\n");
-  return out;
+  return out + std::string(kEnd);
+}
+
+std::string with_spans(std::string trace, const std::vector<TraceSpan>& spans) {
+  if (!trace.ends_with(kEnd)) throw InternalError("a trace has another end");
+  trace.resize(trace.size() - kEnd.size());
+  std::vector<std::string> rows;
+  for (const TraceSpan& span : spans) {
+    const auto row = std::ranges::find(rows, span.row);
+    const std::size_t pid = kFirstRow + static_cast<std::size_t>(row - rows.begin());
+    if (row == rows.end()) {
+      rows.push_back(span.row);
+      trace += fmt::format(",\n{{\"ph\": \"M\", \"pid\": {}, \"name\": \"process_name\", \"args\": {{\"name\": {}}}}}",
+                           pid, json_string(span.row));
+    }
+    trace += fmt::format(",\n{{\"ph\": \"X\", \"pid\": {}, \"tid\": 0, \"ts\": {}, \"dur\": {}, \"name\": {}}}", pid,
+                         span.begin.value * 1e6, (span.end - span.begin).value * 1e6, json_string(span.name));
+  }
+  return trace + std::string(kEnd);
 }
 
 }  // namespace trainyard

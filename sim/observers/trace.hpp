@@ -15,4 +15,12 @@ namespace trainyard {
 std::string chrome_trace(const Timeline&, const MemoryUse&, const Machine&, const Names&,
                          const std::vector<std::string>& streams, const std::function<bool(Actor)>& shown = {});
 
+/// An interval of a row of a trace that is no actor, such as a pool of GPUs.
+struct TraceSpan {
+  std::string row, name;
+  Seconds begin, end;
+};
+/// Returns a trace of `chrome_trace` with further processes, one for each row.
+std::string with_spans(std::string trace, const std::vector<TraceSpan>&);
+
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// Loops that sample in rounds, and loops whose new weights go through a store.
+// Loops that sample in rounds, loops whose new weights go through a store, and what the pools of GPUs of a loop do.
 #include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "tests/scenarios/loops.hpp"
@@ -128,6 +128,37 @@ TEST_CASE("stores that cannot carry weights are refused", "[post-training][error
   refused({{"post_training.weights_storage", "{read: 1 GB/s, latency: 1 ms, capacity: 1 GB}"}},
           "post_training.weights_storage: ");
   refused({{"post_training.weights_storage", "nfs-10"}}, "nfs-10g");
+}
+
+TEST_CASE("each pool of GPUs has parts that follow each other over the whole step", "[post-training]") {
+  const std::vector<std::pair<Overrides, std::vector<std::string>>> cases{
+      {{}, {"all"}},
+      {{{"post_training.generation.nodes", "1"}}, {"generation", "training"}},
+      {{{"post_training.generation.nodes", "1"}, {"post_training.schedule", "one-step-off"}},
+       {"generation", "training"}},
+      {{{"post_training.generation.nodes", "1"}, {"post_training.schedule", "asynchronous"}},
+       {"generation", "training"}},
+      {{{"cluster.nodes", "3"},
+        {"post_training.generation.nodes", "1"},
+        {"post_training.critic", "{model: llama-3-8b, nodes: 1}"}},
+       {"generation", "training", "critic"}}};
+  for (const auto& [overrides, names] : cases) {
+    const PostTrainingResult r = simulated_loop(overrides);
+    REQUIRE(r.pools.size() == names.size());
+    int gpus = 0;
+    for (std::size_t p = 0; p < names.size(); ++p) {
+      CAPTURE(names[p]);
+      CHECK(r.pools[p].name == names[p]);
+      gpus += r.pools[p].gpus;
+      double end = 0;
+      for (const PostTrainingResult::Pool::Part& part : r.pools[p].parts) {
+        CHECK(part.begin.value == end);
+        end = part.end.value;
+      }
+      CHECK(end == Approx(r.step_time.value).epsilon(1e-9));
+    }
+    CHECK(gpus == r.gpus);
+  }
 }
 
 }  // namespace scenarios_test_loop_rounds

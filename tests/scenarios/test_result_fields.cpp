@@ -175,6 +175,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.post_training->likely_step_times = {40, 60};
   r.post_training->likely_samples = {2, 3};
   r.post_training->staleness = {{0, 3}, {1, 5}};
+  r.post_training->pools = {
+      {"training", 8, {{"waiting", Seconds{0}, Seconds{1}}, {"training", Seconds{1}, Seconds{2}}}}};
   r.post_training->phases = {{"reward", Bytes{3}, Bytes{4}}};
   r.post_training->step_time.value = 2;
   r.post_training->tokens_per_s = 100;

@@ -141,7 +141,9 @@ TEST_CASE("a slower network or memory widens the interval, since more of the ste
   CHECK(shares[0] == Approx(r.critical_path.at("GPU memory") / r.step_time.value));
   CHECK(shares[1] ==
         Approx((r.critical_path.at("NVLink") + r.critical_path.at("NCCL's start-up")) / r.step_time.value));
-  CHECK(shares[2] == Approx((r.critical_path.at("HCA") + r.critical_path.at("latency")) / r.step_time.value));
+  CHECK(shares[2] == Approx((r.critical_path.at("HCA") + r.critical_path.at("latency") +
+                             r.critical_path.at("slow-down by exchanges")) /
+                            r.step_time.value));
   REQUIRE(blind.critical_path.empty());
   CHECK(path_shares(s, blind) == PartShares{0, 0, profile_of(s, blind).exchange});
 }

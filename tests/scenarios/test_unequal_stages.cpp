@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -63,6 +64,17 @@ TEST_CASE("a stage on half as many devices waits nearly twice as long for its in
     return r.stages.back().breakdown.exposed_communication.at("pipeline");
   };
   CHECK(input_wait("{layers: 1}") > 1.9 * input_wait("{layers: 1, data: 2}"));
+}
+
+TEST_CASE("an exchange between stages takes each rank as long, besides its wait for the rank that begins last",
+          "[unequal-stages][scenario]") {
+  const Result r = simulate(read_scenario(shipped_file("scenarios/naive-vs-gpipe.yaml"), {}));
+  const auto moving = [](const Result::Stage& stage) {
+    return stage.breakdown.exposed_communication.at("tied weight") - stage.breakdown.joining.value;
+  };
+  CHECK(r.stages.back().breakdown.joining > 0.1 * r.step_time);
+  CHECK(r.stages.front().breakdown.joining.value == Approx(0).margin(1e-9));
+  CHECK(moving(r.stages.back()) == Approx(moving(r.stages.front())).epsilon(1e-9));
 }
 
 TEST_CASE("ranks of unequal stages that are alike are simulated once, with the same answer",

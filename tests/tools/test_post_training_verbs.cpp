@@ -1,6 +1,7 @@
 // The answers of `plan`, `size` and the screen of `run` for post-training loops.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
@@ -173,6 +174,24 @@ TEST_CASE("size joins the nodes of a loop on one node by a stated network", "[po
   }));
 }
 
+TEST_CASE("the trace of a loop has the parts of each pool, which end with the step", "[post-training]") {
+  const test::TopoFolder shell;
+  CHECK(
+      shell
+          .trainyard("run '" + shipped_file(kLoop).string() +
+                     "' --no-what-if --set post_training.generation.nodes=1 --trace loop.trace --trace-ranks 0 --json "
+                     "loop.json")
+          .exit == 0);
+  std::map<std::string, double> ends;
+  const json trace = json::parse(shell.text("loop.trace"));
+  for (const json& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X" && event.at("pid").get<std::int64_t>() >= 1'000'000'000)
+      ends[event.at("name")] = event.at("ts").get<double>() + event.at("dur").get<double>();
+  const double step = json::parse(shell.text("loop.json")).at("post_training").at("step_time_s");
+  CHECK(ends.at("weights") == Approx(step * 1e6).epsilon(1e-9));
+  CHECK(ends.at("generation") < ends.at("training"));
+}
+
 TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
   const test::TopoFolder shell;
   CHECK(shell
@@ -180,7 +199,7 @@ TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
                        "' --no-what-if --set post_training.generation.nodes=1 --html page.html")
             .exit == 0);
   const std::string page = shell.text("page.html");
-  CHECK_THAT(page, Contains("what both pools of GPUs do in a step") && Contains("samples_per_s_interval"));
+  CHECK_THAT(page, Contains("what each pool of GPUs does in a step") && Contains("samples_per_s_interval"));
   // The verdict begins with the loop, and its figures come before those of the training half.
   CHECK_THAT(page, Contains("section('Verdict', ...ofLoop, ") && Contains("const cards = [...ofLoop, "));
 }

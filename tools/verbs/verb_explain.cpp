@@ -69,15 +69,17 @@ std::string path_text(const ClusterSpec& cluster, const Result& r, const std::ve
   sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::ranges::sort(longest);
-  std::string text = fmt::format("\nthe {}{} of the critical path{}\n  {:>10} {:>10}  {:<24} {:<22} operation\n",
+  std::size_t width = 15;
+  for (const std::size_t i : longest) width = std::max(width, in_words_of(cluster, path[i].resource).size());
+  std::string text = fmt::format("\nthe {}{} of the critical path{}\n  {:>10} {:>10}  {:<24} {:<{}} operation\n",
                                  longest.size() < path.size() ? fmt::format("{} longest of the ", longest.size()) : "",
                                  counted_noun(static_cast<std::int64_t>(path.size()), "piece"),
                                  r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",
-                                 "rank or device", "resource");
+                                 "rank or device", "resource", width);
   for (const std::size_t i : longest) {
     const PathLine& line = path[i];
-    text += fmt::format("  {:>10} {:>10}  {:<24} {:<22} {}\n", show(line.begin), show(Seconds{length(i)}), line.actor,
-                        in_words_of(cluster, line.resource), line.name);
+    text += fmt::format("  {:>10} {:>10}  {:<24} {:<{}} {}\n", show(line.begin), show(Seconds{length(i)}), line.actor,
+                        in_words_of(cluster, line.resource), width, line.name);
   }
   const std::pair<const char*, const char*> terms[] = {
       {"bucket ", "bucket N: the N-th group of gradients, or of parameters, that are exchanged together, from 0 on"},

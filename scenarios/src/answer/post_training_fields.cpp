@@ -192,6 +192,18 @@ JsonFields<PostTrainingResult> post_training_fields() {
                     "fits", "", [](const P::PhaseMemory& p) { return p.fits(); }, "whether it fits"),
             "memory of the GPUs that train, by the models that they have in turn; the training of the policy alone and "
             "the engines are not here")
+      .list("pools", &P::pools,
+            JsonFields<P::Pool>()
+                .value("pool", "", &P::Pool::name,
+                       "generation, training, critic, or all if the same GPUs generate and train in turn")
+                .value("gpus", "", &P::Pool::gpus, "number of its GPUs")
+                .list("parts", &P::Pool::parts,
+                      JsonFields<P::Pool::Part>()
+                          .value("part", "", &P::Pool::Part::name, "what the GPUs do, or waiting")
+                          .value("begin_s", "s", &P::Pool::Part::begin, "since the begin of the step")
+                          .value("end_s", "s", &P::Pool::Part::end, "since the begin of the step"),
+                      "parts of the step, one after another"),
+            "what the GPUs of each pool do in a step; asynchronous: in the mean")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
       .value(

@@ -85,6 +85,17 @@ struct PostTrainingResult {
   bool phases_fit() const {
     return std::ranges::all_of(phases, [](const PhaseMemory& p) { return p.fits(); });
   }
+  /// The parts of a step, as the GPUs of a pool spend it. An asynchronous loop has means over its steps.
+  struct Pool {
+    std::string name;  ///< "generation", "training", "critic", or "all" if they generate and train in turn
+    int gpus = 0;
+    struct Part {
+      std::string name;    ///< such as "generation", "log-probabilities", or "waiting"
+      Seconds begin, end;  ///< since the begin of the step
+    };
+    std::vector<Part> parts;  ///< in their order; together the whole step
+  };
+  std::vector<Pool> pools;
   /// Memory of one GPU of an engine.
   struct EngineMemory {
     Bytes capacity, weights, cache, cache_peak, reserved;

@@ -296,6 +296,53 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   add_parts(run.engines, r.engines, r);
 }
 
+using NamedTimes = std::vector<std::pair<const char*, Seconds>>;
+
+/// Returns a pool whose parts follow each other. Parts without time are left out.
+PostTrainingResult::Pool pool_of(const char* name, int gpus, const NamedTimes& times) {
+  PostTrainingResult::Pool pool{name, gpus, {}};
+  Seconds begin;
+  for (const auto& [part, time] : times) {
+    if (!(time.value > 0)) continue;
+    pool.parts.push_back({part, begin, begin + time});
+    begin += time;
+  }
+  return pool;
+}
+
+/// Fills what each pool of GPUs does in a step. One step off, training begins with the step, and waits at its end.
+void add_pools(bool one_step_off, PostTrainingResult& r) {
+  const Seconds none;
+  const NamedTimes trains{{"log-probabilities", r.log_probabilities}, {"training", r.training}, {"loop", r.loop}};
+  const auto joined = [](NamedTimes first, const NamedTimes& then, const NamedTimes& last) {
+    first.insert(first.end(), then.begin(), then.end());
+    first.insert(first.end(), last.begin(), last.end());
+    return first;
+  };
+  Seconds before;  // time before the half of training begins
+  if (r.generation_gpus == 0) {
+    r.pools.push_back(pool_of("training", r.training_gpus, trains));
+  } else if (r.generation_gpus + r.critic_gpus == r.gpus) {
+    before = r.generation;
+    r.pools.push_back(
+        pool_of("all", r.generation_gpus,
+                joined({{"generation", r.generation}}, trains, {{"weights", r.weights}, {"reload", r.reload}})));
+  } else {
+    const Seconds generates = std::min(r.generation, r.step_time - r.weights);
+    r.pools.push_back(
+        pool_of("generation", r.generation_gpus,
+                {{"generation", generates}, {"waiting", r.step_time - r.weights - generates}, {"weights", r.weights}}));
+    before = one_step_off ? none : r.waiting;
+    r.pools.push_back(pool_of(
+        "training", r.training_gpus,
+        joined({{"waiting", before}}, trains, {{"waiting", one_step_off ? r.waiting : none}, {"weights", r.weights}})));
+  }
+  if (r.critic_gpus == 0) return;
+  r.pools.push_back(pool_of(
+      "critic", r.critic_gpus,
+      {{"waiting", before}, {"critic", r.critic}, {"waiting", std::max(none, r.step_time - before - r.critic)}}));
+}
+
 void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
   r.samples_per_s = static_cast<double>(choice.samples()) / r.step_time.value;
   r.tokens_per_s = r.samples_per_s * (r.mean_answer + r.mean_read);
@@ -356,6 +403,7 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
   const double critic_only = r.critic_gpus > 0 ? r.critic.value - r.hidden_critic.value : 0;
   r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;
   if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;
+  add_pools(choice.one_step_off, r);
   add_rates(choice, r);
 }
 
@@ -391,6 +439,7 @@ void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult
   r.gpus = r.training_gpus;
   r.limit = "training";
   r.step_time = r.summed_parts();
+  add_pools(false, r);
   add_rates(choice, r);
 }
 

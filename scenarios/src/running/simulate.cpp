@@ -52,18 +52,27 @@ SimulateOptions times_only(const SimulateOptions& base) {
           .folding = base.folding};
 }
 
-Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
+/// Returns what the pools of a loop do in a step, as rows of a trace.
+std::vector<TraceSpan> pool_spans(const PostTrainingResult& loop) {
+  std::vector<TraceSpan> spans;
+  for (const PostTrainingResult::Pool& pool : loop.pools)
+    for (const PostTrainingResult::Pool::Part& part : pool.parts)
+      spans.push_back(
+          {fmt::format("a step of the loop: {} GPUs, {}", pool.gpus, pool.name), part.name, part.begin, part.end});
+  return spans;
+}
+
+/// `trace`: takes the trace if one is to be written.
+Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options, std::string& trace) {
   PathWatch path;
   if (options.critical_path) path.watch(options);
   const StepRun run(s, plan, options);
   Result r = result_of(run);
   book_critical_path(run, path.by_resource(), r);
   if (!options.trace.empty())
-    write_atomically(
-        options.trace,
-        chrome_trace(run.timeline, run.memory, run.simulated_machine(), run.names, run.streams, [&](Actor actor) {
-          return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
-        }));
+    trace = chrome_trace(run.timeline, run.memory, run.simulated_machine(), run.names, run.streams, [&](Actor actor) {
+      return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
+    });
   if (options.watch) options.watch(run);
   if (options.after) options.after(run);
   return r;
@@ -80,7 +89,8 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (options.transport.value_or(s.transport) == TransportKind::packets) require_packets(s);
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
-  Result r = watched_result(s, plan, options);
+  std::string trace;
+  Result r = watched_result(s, plan, options, trace);
   MechanismFigures figures = r.of_mechanism();
   s.plan.mechanism->add_slow_figures(figures);
   r.replicas = figures.replicas;
@@ -90,6 +100,9 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
         s, r, [](const Scenario& other) { return simulate_here(other, {.critical_path = false}); });
   if (r.post_training) r.fits = r.fits && r.post_training->phases_fit();
   if (s.generation) r.generation = generation_result(*s.generation, s.model.entry);
+  if (!options.trace.empty())
+    write_atomically(options.trace,
+                     r.post_training ? with_spans(std::move(trace), pool_spans(*r.post_training)) : trace);
   r.wall_s.value = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }

@@ -111,23 +111,6 @@ function breakdown() {
     plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
 }
 
-/// The lanes of a step of post-training: what the GPUs of each pool do. Every lane is as long as the step.
-function loopLanes(r) {
-  const half = [['log-probabilities', r.log_probabilities_s], ['training', r.training_s], ['loop', r.loop_s]];
-  const transfer = ['weights', r.weights_s];
-  const lane = (name, parts) => ({name, parts: new Map(parts.filter(([, s]) => s > 0))});
-  const critic = r.critic_gpus > 0 ? [lane(`${r.critic_gpus} GPUs of the critic`, [['critic', r.critic_s],
-    ['waiting', r.step_time_s - r.critic_s]])] : [];
-  if (r.generation_gpus === 0) return [lane(`${r.gpus} GPUs`, half)];
-  if (r.generation_gpus + r.critic_gpus === r.gpus)
-    return [lane(`${r.generation_gpus} GPUs`, [['generation', r.generation_s], ...half, transfer, ['reload', r.reload_s]]),
-      ...critic];
-  const rest = Math.max(0, r.step_time_s - r.generation_s - r.weights_s);
-  return [lane(`${r.generation_gpus} GPUs generate`, [['generation', Math.min(r.generation_s, r.step_time_s - r.weights_s)],
-    ['waiting', rest], transfer]), lane(`${r.training_gpus} GPUs train`, [['waiting', r.waiting_s], ...half, transfer]),
-    ...critic];
-}
-
 /// Engines that answer prompts, in a loop or without one.
 function answerTimes(of, path) {
   of.append(el('p', {}, 'The first token of an answer comes after ', figure(path + '.answer_times_s.first_token', 'seconds'),
@@ -149,7 +132,8 @@ function generation() {
 function loop() {
   const r = answer.post_training;
   if (!r) return;
-  const lanes = loopLanes(r), names = [...new Set(lanes.flatMap(l => [...l.parts.keys()]))];
+  const words = {generation: 'GPUs generate', training: 'GPUs train', critic: 'GPUs of the critic', all: 'GPUs'};
+  const pieces = r.pools.flatMap((pool, row) => pool.parts.map(p => ({...p, row})));
   const hue = {generation: '#2b6ca3', 'log-probabilities': '#8858ad', training: '#4f9d4a', loop: '#8c6d5d', weights: '#f0a830',
     reload: '#c05a12', critic: '#3c9d9b', waiting: '#d5d9dd'};
   const of = section('The loop');
@@ -158,11 +142,12 @@ function loop() {
   if (r.generation_gpus > 0) answerTimes(of, 'post_training');
   const box = el('div');
   of.append(box);
-  chart(box, 90 + 40 * lanes.length, 'what both pools of GPUs do in a step', {type: 'bar',
-    data: {labels: lanes.map(l => l.name), datasets: names.map(n => ({label: n, backgroundColor: hue[n],
-      data: lanes.map(l => l.parts.get(n) || 0), barPercentage: 0.8}))},
-    options: {indexAxis: 'y', scales: {x: axis('', v => units.seconds(v), {stacked: true, max: r.step_time_s}), y: {stacked: true}},
-    plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
+  chart(box, 90 + 40 * r.pools.length, 'what each pool of GPUs does in a step', {type: 'bar',
+    data: {labels: r.pools.map(p => `${p.gpus} ${words[p.pool]}`), datasets: pieces.map(p => ({label: p.part, backgroundColor: hue[p.part],
+      data: r.pools.map((_, row) => row === p.row ? [p.begin_s, p.end_s] : null), grouped: false, barPercentage: 0.8}))},
+    options: {indexAxis: 'y', scales: {x: axis('', v => units.seconds(v), {min: 0, max: r.step_time_s})},
+    plugins: {legend: {position: 'bottom', labels: {filter: l => pieces.findIndex(p => p.part === l.text) === l.datasetIndex}},
+      tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw[1] - c.raw[0])}`}}}}});
   const failures = answer.failures;
   if (!failures || !failures.pools) return;
   of.append(el('p', {}, 'With failures and checkpoints, ', figure('goodput', 'share'), ' of the time of ',
