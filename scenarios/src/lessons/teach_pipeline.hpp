@@ -31,7 +31,7 @@ struct PipelineLesson {
   double speed_up() const { return naive_end / end; }
   /// Peak of a stage's stored activations, in units of the activations of one micro-batch.
   double activations(std::size_t stage) const {
-    return static_cast<double>(run.in_flight.at(stage)) * copies / shape.chunks;
+    return run.in_flight.at(stage) * copies / shape.chunks;
   }
 };
 
