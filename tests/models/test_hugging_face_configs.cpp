@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/networks/network_entry.hpp"
+#include "models/networks/transformers/operator_lists.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace models_test_hugging_face_configs {
@@ -139,6 +141,47 @@ TEST_CASE("a config of another size of these families has its published paramete
     CAPTURE(config);
     CHECK(built(parsed_config(config)).parameters() == Approx(published).epsilon(0.005));
   }
+}
+
+TEST_CASE("DeepSeek-V4 has the parameters of its checkpoints and of its report", "[network][hugging_face]") {
+  // The tensors of DeepSeek-V4-Pro's checkpoint without its scales, tables of hashes and layer of a further token, and with a
+  // correction of the router in the first three layers too; those of Flash by the same sum. Published (arXiv:2606.19348):
+  // 1.6 trillion and 49 billion active, 284 and 13 billion. A token reads one row of the embedding.
+  for (const auto& [name, parameters, active, embedding] :
+       {std::tuple{"deepseek-v4-flash", 284'332'241'239.0, 13.27e9, 129280.0 * 4096},
+        {"deepseek-v4-pro", 1'572'997'202'915.0, 48.85e9, 129280.0 * 7168}}) {
+    CAPTURE(name);
+    const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
+    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::bf16);
+    CHECK(network.parameters() == parameters);
+    CHECK(network.active_parameters() - embedding == Approx(active).epsilon(0.001));
+    CHECK(gradients_are_ready_once(network));
+    TransformerOptions split;
+    split.sharding.tensor = 8;
+    split.sharding.sequence = true;
+    split.sharding.expert = 8;
+    split.sharding.expert_tensor = 1;
+    CHECK(gradients_are_ready_once(make_network(entry, 1, 4096, Precision::bf16, split)));
+  }
+  const auto config = [](const std::string& order) {
+    return parsed_config(
+        "{model_type: deepseek_v4, num_hidden_layers: 3, hidden_size: 64, num_attention_heads: 8, q_lora_rank: "
+        "32, n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 32, vocab_size: 512, " +
+        order + "}");
+  };
+  const auto parts = [&config](const std::string& order) {
+    std::vector<std::string> kinds;
+    const TransformerConfig read = config(order);
+    for (const ListedLayer& layer : read.lists->layers) kinds.push_back(layer.name);
+    return kinds;
+  };
+  CHECK(parts("compress_ratios: [128, 4, 0, 0]") ==
+        std::vector<std::string>{"embedding", "heavy", "sparse", "window", "head"});
+  CHECK(parts("layer_types: [sliding_attention, heavily_compressed_attention, compressed_sparse_attention]") ==
+        std::vector<std::string>{"embedding", "window", "heavy", "sparse", "head"});
+  CHECK_THROWS_WITH(config("compress_ratios: [128, 4]"), Contains("model.compress_ratios: 2 items for 3 layers"));
+  CHECK_THROWS_WITH(config("compress_ratios: [128, 4, 16]"), Contains("model.compress_ratios: \"16\" is not modelled"));
+  CHECK_THROWS_WITH(config("hc_mult: 4"), Contains("missing key \"compress_ratios\""));
 }
 
 TEST_CASE("a token of LongCat-Flash uses the parameters that its report states on average", "[network][hugging_face]") {
