@@ -46,6 +46,7 @@ TEST_CASE("networks of the catalog that configs stand for have the published par
                                         {"deit-distilled", 87'338'192.0},
                                         {"llava-1.5-7b", 7'063'427'072.0},
                                         {"qwen2-vl-7b", 8'291'375'616.0},
+                                        {"qwen3-vl-8b", 8'767'123'696.0},
                                         {"sd3-medium", 2'084'951'104.0 - 192 * 192 * 1536}}) {
     CAPTURE(name);
     const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
@@ -141,6 +142,24 @@ TEST_CASE("a config of another size of these families has its published paramete
     CAPTURE(config);
     CHECK(built(parsed_config(config)).parameters() == Approx(published).epsilon(0.005));
   }
+}
+
+TEST_CASE("Qwen3-VL of other sizes has the parameters of its files", "[network][hugging_face]") {
+  // Qwen3-VL-4B-Instruct and Qwen3-VL-30B-A3B-Instruct; of the second, a token uses 8 of 128 experts in 48 layers.
+  const Network dense = built(parsed_config(
+      "{model_type: qwen3_vl, text_config: {hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32, "
+      "num_key_value_heads: 8, num_hidden_layers: 36, head_dim: 128}, tie_word_embeddings: true, vision_config: "
+      "{depth: 24, "
+      "hidden_size: 1024, intermediate_size: 4096, out_hidden_size: 2560, deepstack_visual_indexes: [5, 11, 17]}}"));
+  CHECK(dense.parameters() == 4'437'815'808);
+  const Network mixture = built(parsed_config(
+      "{model_type: qwen3_vl_moe, text_config: {hidden_size: 2048, intermediate_size: 6144, moe_intermediate_size: "
+      "768, "
+      "num_attention_heads: 32, num_key_value_heads: 4, num_hidden_layers: 48, head_dim: 128, num_experts: 128, "
+      "num_experts_per_tok: 8, decoder_sparse_step: 1, mlp_only_layers: []}, vision_config: {out_hidden_size: 2048}}"));
+  CHECK(mixture.parameters() == 31'070'754'032);
+  const double idle = 48.0 * 120 * 3 * 768 * 2048;  // elements of experts that a token does not use
+  CHECK(mixture.active_parameters() < mixture.parameters() - idle);
 }
 
 TEST_CASE("DeepSeek-V4 has the parameters of its checkpoints and of its report", "[network][hugging_face]") {
