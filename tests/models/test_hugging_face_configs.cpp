@@ -31,7 +31,7 @@ TEST_CASE("networks of the catalog that configs stand for have the published par
   // Counts by transformers' and diffusers' modules, as public repositories state them: mteb (clip, siglip), hiq
   // (gpt-neo-1.3b), lists of language models (bart-large), LLaVA and Qwen2-VL as loaded by their users; of the others the
   // sums over the shapes of the modules, which round to the papers' figures (sources in the catalog's files). Of Stable
-  // Diffusion 3 the fixed table of positions (192 x 192 x 1536) is left out.
+  // Diffusion 3 and Whisper fixed tables of positions (192 x 192 x 1536, 1500 x 1280) are left out.
   for (const auto& [name, published] : {std::pair{"distilbert-base", 66'985'530.0},
                                         {"electra-base", 109'483'009.0},
                                         {"modernbert-base", 149'655'232.0},
@@ -46,6 +46,7 @@ TEST_CASE("networks of the catalog that configs stand for have the published par
                                         {"deit-distilled", 87'338'192.0},
                                         {"llava-1.5-7b", 7'063'427'072.0},
                                         {"qwen2-vl-7b", 8'291'375'616.0},
+                                        {"whisper-large-v3", 1'543'490'560.0 - 1500 * 1280},
                                         {"qwen3-vl-8b", 8'767'123'696.0},
                                         {"sd3-medium", 2'084'951'104.0 - 192 * 192 * 1536}}) {
     CAPTURE(name);
@@ -78,6 +79,13 @@ TEST_CASE("a config of another size of these families has its published paramete
        "image_size: 518}",
        304'368'640},
       {"{model_type: deit, hidden_size: 192, num_attention_heads: 3, intermediate_size: 768}", 5'910'800},
+      // Whisper small without its fixed table, and LLaVA-NeXT with Mistral 7B ("7.57B").
+      {"{model_type: whisper, d_model: 768, decoder_attention_heads: 12, decoder_ffn_dim: 3072, decoder_layers: 12, "
+       "encoder_attention_heads: 12, encoder_ffn_dim: 3072, encoder_layers: 12, dropout: 0.0, num_mel_bins: 80}",
+       240'582'912},
+      {"{model_type: llava_next, text_config: {intermediate_size: 14336, max_position_embeddings: 32768, model_type: "
+       "mistral, num_key_value_heads: 8, vocab_size: 32064}}",
+       7.57e9},
       {"{model_type: qwen2_vl, hidden_size: 8192, intermediate_size: 29568, num_attention_heads: 64, "
        "num_key_value_heads: 8, num_hidden_layers: 80, vocab_size: 152064, vision_config: {depth: 32, embed_dim: 1280, "
        "mlp_ratio: 4, num_heads: 16}}",
