@@ -1,7 +1,7 @@
 // Attention of networks that are written as operators: latent attention, indexers, and learned logits; convolutions over
 // images, products in groups, and streams of residuals.
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "models/networks/network_entry.hpp"
 #include "tests/models/transformer_configs.hpp"

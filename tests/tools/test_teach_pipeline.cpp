@@ -155,7 +155,8 @@ TEST_CASE("the order of zb-auto that --write gives is the one that is drawn, and
   CHECK(time(drawn) == time(read));
   shell.check_refused("pipeline --activation-limit 2",
                       "--activation-limit: 1f1b has a fixed order; expected --schedule zb-auto");
-  shell.check_refused("pipeline --schedule all --kept 0.5", "--schedule all: expected no --kept, which is for a single schedule");
+  shell.check_refused("pipeline --schedule all --kept 0.5",
+                      "--schedule all: expected no --kept, which is for a single schedule");
 }
 
 TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble between them", "[teach][pipeline]") {
