@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -43,10 +44,13 @@ class Formula : public Arithmetic {
     while (at_ < text_.size() && is_word_character(text_[at_])) ++at_;
     if (at_ == begin) refuse();
     const std::string_view word = text_.substr(begin, at_ - begin);
-    if (word == "floor" && take('(')) {
-      const double inner = sum();
+    if ((word == "floor" || word == "min" || word == "max") && take('(')) {
+      const double first = sum();
+      const bool is_pair = word != "floor";
+      if (is_pair && !take(',')) refuse();
+      const double second = is_pair ? sum() : 0;
       if (!take(')')) refuse();
-      return std::floor(inner);
+      return !is_pair ? std::floor(first) : word == "min" ? std::min(first, second) : std::max(first, second);
     }
     return std::isalpha(static_cast<unsigned char>(word.front())) ? value_(word) : parse_number(word);
   }

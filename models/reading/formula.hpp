@@ -28,7 +28,7 @@ class Arithmetic {
   double product();
 };
 
-/// Evaluates numbers and names with + - * /, parentheses and floor(…): "tokens / (step_time_s * gpus)". `value` returns
+/// Evaluates numbers and names with + - * /, parentheses, floor(…), min(…, …) and max(…, …): "tokens / (step_time_s * gpus)". `value` returns
 /// the value of a name. Throws UserError if the text is no formula.
 double evaluate(std::string_view formula, const std::function<double(std::string_view name)>& value);
 

@@ -23,6 +23,25 @@ struct PipelineTask {
 };
 const char* name_of(PipelineTask::Pass);
 
+/// Times of the passes of one micro-batch on a stage, in s (or in the slots of a figure). A backward pass that is not
+/// split takes the sum of both parts.
+struct PipelineTimes {
+  double forward = 1, backward_input = 1, backward_weights = 1;
+  bool operator==(const PipelineTimes&) const = default;
+};
+
+constexpr double kMostActivationLimit = 16;
+
+/// Figures of a mean stage, for schedules that are solved for them (`PipelineSchedule::is_solved`).
+struct StageFigures {
+  PipelineTimes times;
+  double transfer = 0;  ///< time of a message from stage to stage, in the unit of `times`
+  /// Share of the activations of a micro-batch that a stage keeps from the input-gradient to the weight-gradient pass.
+  double kept_share = 1;
+  double activation_limit = 1;  ///< most activations that a stage may keep, in those of 1f1b's first stage
+  bool operator==(const StageFigures&) const = default;
+};
+
 struct PipelineShape {
   int stages = 1;
   int micro_batches = 1;
@@ -30,6 +49,8 @@ struct PipelineShape {
   /// True if forward and backward passes alternate layer by layer wherever the schedule runs them side by side. One
   /// more forward pass then comes before the first backward pass, so that the two are of different micro-batches.
   bool pairs_passes = false;
+  StageFigures figures = {};
+  bool operator==(const PipelineShape&) const = default;
 };
 
 /// The place of a virtual stage. There are stages × chunks virtual stages, in the order of the network. If the pipeline
@@ -45,7 +66,8 @@ struct PipelineSchedule {
   /// The time that a stage idles in a step, and the activations that the fullest stage stores, in those of a micro-batch
   /// on a stage: formulas of the paper in p (stages), m (micro-batches), v (model chunks) and F, B, W (forward,
   /// input-gradient and weight-gradient pass of a micro-batch on a stage). Those of schedules in the shape of a V hold if
-  /// F = B = W, up to a pass of a chunk; that of dualpipe if a pair of passes sends its messages at its end.
+  /// F = B = W, up to a pass of a chunk; that of dualpipe if a pair of passes sends its messages at its end; those of
+  /// zb-auto are for the memory of 1f1b.
   std::string bubble = "", activations = "";
   /// Returns all tasks of one stage, in order.
   std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};
@@ -59,6 +81,7 @@ struct PipelineSchedule {
   /// Number of copies of the network that a pipeline holds. Each takes an equal share of the micro-batches, in order,
   /// and all sum their gradients. With 2, stages s and stages − 1 − s hold the same layers (see `Mesh::copies`).
   int copies = 1;
+  bool is_solved = false;  ///< its order depends on `PipelineShape::figures`
 
   PipelinePlace place_of(int virtual_stage, const PipelineShape&) const;
   /// Returns the number of parts into which the network is divided: the virtual stages of one copy.

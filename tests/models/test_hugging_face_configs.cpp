@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/networks/network_entry.hpp"
+#include "models/networks/transformers/operator_lists.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace models_test_hugging_face_configs {
@@ -29,7 +31,7 @@ TEST_CASE("networks of the catalog that configs stand for have the published par
   // Counts by transformers' and diffusers' modules, as public repositories state them: mteb (clip, siglip), hiq
   // (gpt-neo-1.3b), lists of language models (bart-large), LLaVA and Qwen2-VL as loaded by their users; of the others the
   // sums over the shapes of the modules, which round to the papers' figures (sources in the catalog's files). Of Stable
-  // Diffusion 3 the fixed table of positions (192 x 192 x 1536) is left out.
+  // Diffusion 3 and Whisper fixed tables of positions (192 x 192 x 1536, 1500 x 1280) are left out.
   for (const auto& [name, published] : {std::pair{"distilbert-base", 66'985'530.0},
                                         {"electra-base", 109'483'009.0},
                                         {"modernbert-base", 149'655'232.0},
@@ -44,6 +46,8 @@ TEST_CASE("networks of the catalog that configs stand for have the published par
                                         {"deit-distilled", 87'338'192.0},
                                         {"llava-1.5-7b", 7'063'427'072.0},
                                         {"qwen2-vl-7b", 8'291'375'616.0},
+                                        {"whisper-large-v3", 1'543'490'560.0 - 1500 * 1280},
+                                        {"qwen3-vl-8b", 8'767'123'696.0},
                                         {"sd3-medium", 2'084'951'104.0 - 192 * 192 * 1536}}) {
     CAPTURE(name);
     const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
@@ -75,6 +79,13 @@ TEST_CASE("a config of another size of these families has its published paramete
        "image_size: 518}",
        304'368'640},
       {"{model_type: deit, hidden_size: 192, num_attention_heads: 3, intermediate_size: 768}", 5'910'800},
+      // Whisper small without its fixed table, and LLaVA-NeXT with Mistral 7B ("7.57B").
+      {"{model_type: whisper, d_model: 768, decoder_attention_heads: 12, decoder_ffn_dim: 3072, decoder_layers: 12, "
+       "encoder_attention_heads: 12, encoder_ffn_dim: 3072, encoder_layers: 12, dropout: 0.0, num_mel_bins: 80}",
+       240'582'912},
+      {"{model_type: llava_next, text_config: {intermediate_size: 14336, max_position_embeddings: 32768, model_type: "
+       "mistral, num_key_value_heads: 8, vocab_size: 32064}}",
+       7.57e9},
       {"{model_type: qwen2_vl, hidden_size: 8192, intermediate_size: 29568, num_attention_heads: 64, "
        "num_key_value_heads: 8, num_hidden_layers: 80, vocab_size: 152064, vision_config: {depth: 32, embed_dim: 1280, "
        "mlp_ratio: 4, num_heads: 16}}",
@@ -139,6 +150,65 @@ TEST_CASE("a config of another size of these families has its published paramete
     CAPTURE(config);
     CHECK(built(parsed_config(config)).parameters() == Approx(published).epsilon(0.005));
   }
+}
+
+TEST_CASE("Qwen3-VL of other sizes has the parameters of its files", "[network][hugging_face]") {
+  // Qwen3-VL-4B-Instruct and Qwen3-VL-30B-A3B-Instruct; of the second, a token uses 8 of 128 experts in 48 layers.
+  const Network dense = built(parsed_config(
+      "{model_type: qwen3_vl, text_config: {hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32, "
+      "num_key_value_heads: 8, num_hidden_layers: 36, head_dim: 128}, tie_word_embeddings: true, vision_config: "
+      "{depth: 24, "
+      "hidden_size: 1024, intermediate_size: 4096, out_hidden_size: 2560, deepstack_visual_indexes: [5, 11, 17]}}"));
+  CHECK(dense.parameters() == 4'437'815'808);
+  const Network mixture = built(parsed_config(
+      "{model_type: qwen3_vl_moe, text_config: {hidden_size: 2048, intermediate_size: 6144, moe_intermediate_size: "
+      "768, "
+      "num_attention_heads: 32, num_key_value_heads: 4, num_hidden_layers: 48, head_dim: 128, num_experts: 128, "
+      "num_experts_per_tok: 8, decoder_sparse_step: 1, mlp_only_layers: []}, vision_config: {out_hidden_size: 2048}}"));
+  CHECK(mixture.parameters() == 31'070'754'032);
+  const double idle = 48.0 * 120 * 3 * 768 * 2048;  // elements of experts that a token does not use
+  CHECK(mixture.active_parameters() < mixture.parameters() - idle);
+}
+
+TEST_CASE("DeepSeek-V4 has the parameters of its checkpoints and of its report", "[network][hugging_face]") {
+  // The tensors of DeepSeek-V4-Pro's checkpoint without its scales, tables of hashes and layer of a further token, and with a
+  // correction of the router in the first three layers too; those of Flash by the same sum. Published (arXiv:2606.19348):
+  // 1.6 trillion and 49 billion active, 284 and 13 billion. A token reads one row of the embedding.
+  for (const auto& [name, parameters, active, embedding] :
+       {std::tuple{"deepseek-v4-flash", 284'332'241'239.0, 13.27e9, 129280.0 * 4096},
+        {"deepseek-v4-pro", 1'572'997'202'915.0, 48.85e9, 129280.0 * 7168}}) {
+    CAPTURE(name);
+    const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
+    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::bf16);
+    CHECK(network.parameters() == parameters);
+    CHECK(network.active_parameters() - embedding == Approx(active).epsilon(0.001));
+    CHECK(gradients_are_ready_once(network));
+    TransformerOptions split;
+    split.sharding.tensor = 8;
+    split.sharding.sequence = true;
+    split.sharding.expert = 8;
+    split.sharding.expert_tensor = 1;
+    CHECK(gradients_are_ready_once(make_network(entry, 1, 4096, Precision::bf16, split)));
+  }
+  const auto config = [](const std::string& order) {
+    return parsed_config(
+        "{model_type: deepseek_v4, num_hidden_layers: 3, hidden_size: 64, num_attention_heads: 8, q_lora_rank: "
+        "32, n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 32, vocab_size: 512, " +
+        order + "}");
+  };
+  const auto parts = [&config](const std::string& order) {
+    std::vector<std::string> kinds;
+    const TransformerConfig read = config(order);
+    for (const ListedLayer& layer : read.lists->layers) kinds.push_back(layer.name);
+    return kinds;
+  };
+  CHECK(parts("compress_ratios: [128, 4, 0, 0]") ==
+        std::vector<std::string>{"embedding", "heavy", "sparse", "window", "head"});
+  CHECK(parts("layer_types: [sliding_attention, heavily_compressed_attention, compressed_sparse_attention]") ==
+        std::vector<std::string>{"embedding", "window", "heavy", "sparse", "head"});
+  CHECK_THROWS_WITH(config("compress_ratios: [128, 4]"), Contains("model.compress_ratios: 2 items for 3 layers"));
+  CHECK_THROWS_WITH(config("compress_ratios: [128, 4, 16]"), Contains("model.compress_ratios: \"16\" is not modelled"));
+  CHECK_THROWS_WITH(config("hc_mult: 4"), Contains("missing key \"compress_ratios\""));
 }
 
 TEST_CASE("a token of LongCat-Flash uses the parameters that its report states on average", "[network][hugging_face]") {

@@ -270,8 +270,8 @@ TEST_CASE("further families have the rounded sizes of their model cards", "[hybr
 }
 
 TEST_CASE("configs of other than language models and faulty patterns of layers are refused", "[hybrids][errors]") {
-  CHECK_THROWS_WITH(parsed_config("{model_type: whisper, d_model: 384}"),
-                    Contains("\"whisper\" (speech and sound, which are no language models)"));
+  CHECK_THROWS_WITH(parsed_config("{model_type: wav2vec2, hidden_size: 384}"),
+                    Contains("\"wav2vec2\" (other networks of speech and sound, which are no language models)"));
   CHECK_THROWS_WITH(parsed_config("{_class_name: UNet2DConditionModel, num_layers: 24}"),
                     Contains("UNet2DConditionModel is part of a diffusion pipeline, which is no language model"));
   std::string bad = kHybrid;

@@ -103,7 +103,7 @@ TEST_CASE("messages carry activations, gradients or weights under every pipeline
         .bytes_by_content;
   };
   const double activations = traffic("1f1b").at("activations");
-  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p", "zb-v", "dualpipe-v"}) {
+  for (const char* schedule : {"gpipe", "zb-auto", "zb-h1", "zb-2p", "zb-v", "dualpipe-v"}) {
     CAPTURE(schedule);
     const auto by_content = traffic(schedule);
     for (const auto& [content, bytes] : by_content) {
@@ -112,6 +112,33 @@ TEST_CASE("messages carry activations, gradients or weights under every pipeline
     }
     CHECK(by_content.at("activations") == Approx(activations).epsilon(0.1));
   }
+}
+
+TEST_CASE("zb-auto is solved for the stages of a plan, and more activations make its step shorter", "[plan-defaults]") {
+  struct Step {
+    double time, memory;
+  };
+  const auto step = [](const std::string& pipeline) {
+    const Result r =
+        simulate(scenario("global_batch_size: 32, seq_length: 2048, pipeline_parallel: 8, pipeline: {layers: "
+                          "balanced, schedule: " +
+                          pipeline + "}"));
+    return Step{r.step_time.value, r.memory.peak.value};
+  };
+  const Step h1 = step("zb-h1"), same = step("zb-auto"), more = step("zb-auto, activation_limit: 1.5"),
+             twice = step("zb-auto, activation_limit: 2"), zb_2p = step("zb-2p");
+  CHECK(same.time == Approx(h1.time).epsilon(1e-9));
+  CHECK(same.memory <= h1.memory);
+  CHECK(more.time < 0.99 * same.time);
+  CHECK(more.memory < zb_2p.memory);
+  CHECK(twice.time < more.time);
+  CHECK(twice.time < 1.001 * zb_2p.time);
+  CHECK_THROWS_WITH(step("zb-auto, activation_limit: 0.5"),
+                    Contains("plan.pipeline.activation_limit: 0.5 is out of range; expected a number from 1 to 16"));
+  CHECK_THROWS_WITH(
+      step("zb-h1, activation_limit: 2"),
+      Contains("plan.pipeline.activation_limit: zb-h1 has a fixed order; expected plan.pipeline.schedule: "
+               "zb-auto"));
 }
 
 TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Megatron refuses it", "[plan-defaults]") {

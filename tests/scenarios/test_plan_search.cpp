@@ -127,7 +127,7 @@ TEST_CASE("schedules that defer weight gradients still sum all gradients", "[sea
   };
   const double expected_bytes = bytes_sent("1f1b");
   CHECK(expected_bytes > 0);
-  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p"})
+  for (const char* schedule : {"gpipe", "zb-auto", "zb-h1", "zb-2p"})
     CHECK(bytes_sent(schedule) == Approx(expected_bytes).epsilon(1e-12));
 }
 
@@ -288,6 +288,28 @@ TEST_CASE("the search finds the least step time of all plans", "[search]") {
     CHECK(found.best()->outcome.step_time == least);
     CHECK(found.runs < points.size());
   }
+}
+
+TEST_CASE("a search whose --vary names zb-auto chooses its limit of activations", "[search]") {
+  const PlanQuestion question = small_question("{node: dgx-a100}", "{base: gpt2, n_layer: 8}",
+                                               "global_batch_size: 16, seq_length: 512", "megatron-core");
+  const auto best = [&question](const std::vector<std::string>& schedules, const std::vector<std::string>& limits) {
+    PlanSpaceOptions choices;
+    choices.vary = {
+        {"plan.pipeline.schedule", schedules}, {"plan.pipeline_parallel", {"8"}}, {"plan.micro_batch_size", {"1"}}};
+    if (!limits.empty()) choices.vary.push_back({"plan.pipeline.activation_limit", limits});
+    const PlanSpace space(question, choices);
+    Journal nowhere({});
+    PlanRunner runner(question.base, space, nowhere);
+    const PlanSearch found = search_plans(runner, space, space.groups(), {}, {});
+    REQUIRE(found.best());
+    return std::pair{found.best()->outcome.step_time, space.words(found.best()->point)};
+  };
+  const auto [fixed, words] = best({"zb-h1"}, {});
+  CHECK(best({"zb-auto"}, {}).first == Approx(fixed).epsilon(1e-9));
+  const auto [solved, solved_words] = best({"zb-auto"}, {"1", "2"});
+  CHECK(solved < fixed);
+  CHECK_THAT(solved_words, Catch::Contains("zb-auto") && Catch::Contains("pipeline.activation_limit 2"));
 }
 
 }  // namespace scenarios_test_plan_search

@@ -55,8 +55,8 @@ std::vector<Strategy> strategies() {
       s.parameters = parameters;
     });
   add("activations on the host", small_llama(), split(2, 1, 1), [](SplitStep& s) { s.activations_ahead = 1; });
-  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe", "dualpipe-v",
-                               "zb-v", "v-half", "v-min"})
+  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-auto", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe",
+                               "dualpipe-v", "zb-v", "v-half", "v-min"})
     add(schedule, small_gpt2(), with_schedule(split(1, 2, 1), schedule), no_change);
   return all;
 }

@@ -230,7 +230,7 @@ TEST_CASE("forward and backward passes that alternate compute the step of one de
 }
 
 TEST_CASE("simulated pipelines compute the step of one device", "[parallel-values]") {
-  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
+  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-auto", "zb-h1", "zb-2p"})
     for (const bool overlap : {false, true}) {
       SplitStep s = with_schedule(split(2, 2, 1), schedule);
       s.overlap_pipeline = overlap;

@@ -157,7 +157,7 @@ std::string refusal(const std::string& name, const PipelineShape& shape) {
 TEST_CASE("every schedule does every task once, in a possible order", "[pipeline]") {
   CHECK(pipeline_schedules().names() == std::vector<std::string>{"1f1b", "dualpipe", "dualpipe-v", "gpipe",
                                                                  "interleaved-1f1b", "naive", "v-half", "v-min",
-                                                                 "zb-2p", "zb-h1", "zb-v"});
+                                                                 "zb-2p", "zb-auto", "zb-h1", "zb-v"});
   for (const std::string& name : pipeline_schedules().names()) {
     int shapes = 0;
     for (int stages = 1; stages <= 9; ++stages)
@@ -255,6 +255,31 @@ TEST_CASE("zero-bubble schedules have the bubbles and memory of Qi et al.", "[pi
     }
 }
 
+TEST_CASE("zb-auto keeps to its limit, and is never longer than the fixed orders that keep to it", "[pipeline]") {
+  const auto time = [](const Run& run) {  // of a step by itself, and of one of many in a row
+    int longest = 0;
+    for (const StageRun& stage : run.stages) longest = std::max(longest, stage.last - stage.first);
+    return run.end + longest;
+  };
+  int shorter = 0;
+  for (int p = 1; p <= 8; ++p)
+    for (const int m : {1, p, 2 * p, 3 * p + 1})
+      for (const Slots& slots : {Slots{1, 1, 1}, Slots{2, 3, 1}, Slots{4, 5, 3}, Slots{3, 1, 2}, Slots{1, 4, 4}})
+        for (const double limit : {1.0, 1.5, 2.0}) {
+          CAPTURE(p, m, limit, slots.forward, slots.backward_input, slots.backward_weights);
+          PipelineShape shape{p, m, 1};
+          shape.figures.times = {1.0 * slots.forward, 1.0 * slots.backward_input, 1.0 * slots.backward_weights};
+          shape.figures.activation_limit = limit;
+          const Run solved = run_of("zb-auto", shape, slots);
+          const int fixed = time(run_of(limit == 2 ? "zb-2p" : "zb-h1", shape, slots));
+          CHECK(time(solved) <= fixed);
+          shorter += time(solved) < fixed ? 1 : 0;
+          CHECK(solved.peak() <= std::min(m, static_cast<int>(limit * p)));
+          for (const StageRun& stage : solved.stages) CHECK(stage.complete);
+        }
+  CHECK(shorter > 20);
+}
+
 TEST_CASE("every stage of dualpipe-v idles p - 1 forward passes of a chunk", "[pipeline]") {
   for (int p = 1; p <= 8; ++p)
     for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
@@ -329,7 +354,7 @@ TEST_CASE("shapes that a schedule does not support are refused with the rule", "
   CHECK_THAT(refusal("gpipe", {0, 8, 1}), Equals("test: a pipeline of 0 stages; at least 1"));
   CHECK_THAT(refusal("gpipe", {4, 0, 1}), Equals("test: a pipeline of 0 micro-batches; at least 1"));
   CHECK_THAT(refusal("gpipe", {4, 8, 0}), Equals("test: a pipeline of 0 model chunks a stage; at least 1"));
-  for (const char* name : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
+  for (const char* name : {"naive", "gpipe", "1f1b", "zb-auto", "zb-h1", "zb-2p"})
     CHECK_THAT(refusal(name, {4, 8, 2}),
                Equals(std::string("test: pipeline schedule ") + name +
                       ": 2 model chunks on each stage; this schedule runs one (interleaved-1f1b runs several)"));

@@ -47,12 +47,12 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
   }
   const PipelineLesson h1 = lesson("zb-h1", {4, 12, 1}), zb_2p = lesson("zb-2p", {4, 12, 1});
   CHECK(h1.end == near(36 + 3));
-  CHECK(h1.run.in_flight == std::vector<int>(4, 4));
-  CHECK(zb_2p.run.in_flight == std::vector<int>(4, 7));
+  CHECK(h1.run.in_flight == std::vector<double>(4, 4));
+  CHECK(zb_2p.run.in_flight == std::vector<double>(4, 7));
   for (std::size_t k = 0; k < 4; ++k)
     CHECK(zb_2p.run.stages[k].back().end - zb_2p.run.stages[k].front().begin == near(zb_2p.run.busy(k)));
-  CHECK(lesson("dualpipe-v", {4, 8, 2}).run.in_flight == std::vector<int>(4, 9));
-  CHECK(lesson("v-min", {4, 8, 2}).run.in_flight == std::vector<int>(4, 4));
+  CHECK(lesson("dualpipe-v", {4, 8, 2}).run.in_flight == std::vector<double>(4, 9));
+  CHECK(lesson("v-min", {4, 8, 2}).run.in_flight == std::vector<double>(4, 4));
 }
 
 TEST_CASE("the list of pipelines has the bubbles and activations that the simulator gives", "[teach][pipeline]") {
@@ -89,7 +89,7 @@ TEST_CASE("the simulated dualpipe has the closed forms of its order", "[teach][p
         const double bubble = (p / 2 - 1) * (t.forward + t.backward_input - t.backward_weights);
         CHECK(done.ideal() == near(m * (t.forward + t.backward_input + t.backward_weights)));
         CHECK(done.end == near(done.ideal() + bubble));
-        CHECK(done.run.in_flight == std::vector<int>(static_cast<std::size_t>(p), p + 1));
+        CHECK(done.run.in_flight == std::vector<double>(static_cast<std::size_t>(p), p + 1));
         for (std::size_t k = 0; k < static_cast<std::size_t>(p); ++k) {
           CHECK(done.activations(k) == p + 1);
           CHECK(done.run.busy(k) == near(done.ideal()));
@@ -100,6 +100,63 @@ TEST_CASE("the simulated dualpipe has the closed forms of its order", "[teach][p
                  Contains("\nthe number in a pass is its micro-batch; the width of a pass is its time\n") &&
                  Contains("time: 25; without waiting: 24\n") && Contains("activations of 5 micro-batches at most\n") &&
                  Contains("parameters: two copies; stages k and 3 - k hold the same layers"));
+}
+
+TEST_CASE("zb-auto has the bubbles that its authors published, and so have the fixed orders", "[teach][pipeline]") {
+  // Qi et al. 2023, the times of the passes and of a message that they measured, ms, and their table of bubble rates: of
+  // 1F1B, ZB-H1, ZB-H2 (zb-2p), ZB-1p and ZB-2p. A micro-batch of s tokens takes 34 s h + 5 a s² bytes a layer, of which
+  // weight gradients need 32 s h (h: width, a: heads).
+  struct Published {
+    int stages, micro_batches;
+    double forward, input, weights, message, width, heads;
+    double one_f_one_b, h1, h2, auto_1, auto_2;
+  };
+  constexpr Published rows[] = {
+      {8, 24, 18.522, 18.086, 9.337, 0.601, 2304, 24, 0.2431, 0.1585, 0.1083, 0.1585, 0.0433},
+      {8, 32, 18.513, 18.086, 9.331, 0.626, 2304, 24, 0.1985, 0.1242, 0.0837, 0.1242, 0.0039},
+      {8, 64, 18.546, 18.097, 9.321, 0.762, 2304, 24, 0.1240, 0.0674, 0.0444, 0.0674, 0.0026},
+      {8, 24, 29.718, 29.444, 19.927, 0.527, 4096, 32, 0.2347, 0.1323, 0.0698, 0.1323, 0.0029},
+      {8, 32, 29.802, 29.428, 19.530, 0.577, 4096, 32, 0.1898, 0.1045, 0.0559, 0.1045, 0.0022},
+      {8, 64, 29.935, 29.621, 19.388, 0.535, 4096, 32, 0.1091, 0.0554, 0.0294, 0.0554, 0.0010},
+      {16, 48, 11.347, 11.248, 8.132, 0.377, 5120, 40, 0.2552, 0.1397, 0.0672, 0.1397, 0.0066},
+      {16, 64, 11.307, 11.254, 8.101, 0.379, 5120, 40, 0.2082, 0.1088, 0.0516, 0.1088, 0.0054},
+      {16, 128, 11.325, 11.308, 8.109, 0.378, 5120, 40, 0.1251, 0.0576, 0.0266, 0.0576, 0.0028},
+      {32, 96, 10.419, 10.207, 7.715, 0.408, 6144, 48, 0.2646, 0.1421, 0.0641, 0.1421, 0.0038},
+      {32, 128, 10.408, 10.204, 7.703, 0.408, 6144, 48, 0.2168, 0.1106, 0.0490, 0.1106, 0.0029},
+      {32, 256, 10.402, 10.248, 7.698, 0.460, 6144, 48, 0.1352, 0.0594, 0.0257, 0.0594, 0.0018}};
+  for (const Published& r : rows) {
+    CAPTURE(r.stages, r.micro_batches, r.width);
+    PipelineShape shape{r.stages, r.micro_batches, 1};
+    shape.figures.kept_share = 32 * r.width / (34 * r.width + 5 * r.heads * 1024);
+    const auto bubble = [&](const char* name, double limit) {
+      shape.figures.activation_limit = limit;
+      const PipelineLesson done =
+          teach_pipeline(schedule(name, shape), shape, {r.forward, r.input, r.weights}, r.message);
+      for (std::size_t k = 0; k < done.run.stages.size(); ++k)
+        if (std::string(name) == "zb-auto") CHECK(done.activations(k) <= limit * r.stages * (1 + 1e-9));
+      return Approx(done.bubble_share_in_a_row()).margin(0.00006).epsilon(0);
+    };
+    CHECK(r.one_f_one_b == bubble("1f1b", 1));
+    CHECK(r.h1 == bubble("zb-h1", 1));
+    CHECK(r.h2 == bubble("zb-2p", 1));
+    CHECK(r.auto_1 == bubble("zb-auto", 1));
+    CHECK(r.auto_2 == bubble("zb-auto", 2));
+  }
+}
+
+TEST_CASE("the order of zb-auto that --write gives is the one that is drawn, and wrong flags are errors",
+          "[teach][pipeline]") {
+  const Teacher shell;
+  const std::string times = " --backward 2.3 --weights 1.1 --transfer 0.4 --micro-batches 12 --kept 0.4";
+  const std::string drawn =
+      shell.teach("pipeline --schedule zb-auto --activation-limit 2 --write order.yaml" + times).out;
+  const std::string read = shell.teach("pipeline --schedule order.yaml" + times).out;
+  const auto time = [](const std::string& text) { return text.substr(text.find("\ntime: "), 24); };
+  CHECK(time(drawn) == time(read));
+  shell.check_refused("pipeline --activation-limit 2",
+                      "--activation-limit: 1f1b has a fixed order; expected --schedule zb-auto");
+  shell.check_refused("pipeline --schedule all --kept 0.5",
+                      "--schedule all: expected no --kept, which is for a single schedule");
 }
 
 TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble between them", "[teach][pipeline]") {

@@ -77,6 +77,7 @@ class ConfigReader {
     for (const std::string& key : section_.texts("ignored")) ignored_.insert(key);
     check_values();
     replace_sizes();
+    replace_pattern();
     set_sizes_of_reader();
     check_unread(config_, "");
     for (const char* key : {"name", "_source"})
@@ -186,6 +187,53 @@ class ConfigReader {
     }
   }
 
+  /// The group of layers whose order the entry states.
+  Node* group_with_pattern() {
+    Node* layers = entry_.find("layers");
+    for (Node& layer : layers->items)
+      if (layer.find("pattern")) return &layer;
+    return nullptr;
+  }
+
+  /// `{layers: blocks, keys: {compress_ratios: {0: window, 4: sparse}}}`: a list of the config has the kind of each layer.
+  /// Items after the last layer are of others, such as those that predict further tokens.
+  void replace_pattern() {
+    const Node* source = section_.child("pattern");
+    if (!source) return;
+    Fields fields(*source, "model.hugging_face.pattern");
+    const Node& lists = fields.required_child("keys");
+    const std::string count = fields.text("layers");
+    fields.finish();
+    Node* group = group_with_pattern();
+    const Node* size = entry_.find("sizes")->find(count);
+    if (!group || !size)
+      fail(source->place, fmt::format("model.hugging_face.pattern: the network has no group with a pattern, or no size "
+                                      "\"{}\"",
+                                      count));
+    const auto length = static_cast<std::size_t>(parse_integer(size->scalar));
+    const Node* found = nullptr;
+    for (const auto& [path, words] : lists.fields) {
+      const Node* list = look_up(path);
+      if (!list || found) continue;
+      found = list;
+      if (list->items.size() < length)
+        fail(list->place, fmt::format("model.{}: {} items for {} layers", path, list->items.size(), length));
+      Node& pattern = *group->find("pattern");
+      pattern = *list;
+      pattern.items.resize(length);
+      std::vector<std::string> names;
+      for (const auto& word : words.fields) names.push_back(word.first);
+      for (Node& item : pattern.items) {
+        const Node* kind = words.find(item.scalar);
+        if (!kind)
+          fail(item.place,
+               fmt::format("model.{}: \"{}\" is not modelled{}", path, item.scalar, hint(item.scalar, names)));
+        item.scalar = kind->scalar;
+      }
+    }
+    if (!found) missing(lists.fields.front().first);
+  }
+
   /// Sets the sizes that `model: {config: …, sizes: {…}}` states: those of the network, such as the share of pictures.
   void set_sizes_of_reader() {
     const Node* stated = config_.find("sizes");
@@ -260,6 +308,7 @@ void check_hugging_face(Fields& fields) {
     keys.required_child("sizes");
     keys.child("values");
     keys.texts("ignored");
+    keys.child("pattern");
     keys.formula("tokens", "");
     keys.finish();
   }

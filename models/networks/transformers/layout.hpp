@@ -118,6 +118,21 @@ struct AttentionShape {
 /// Returns the attention of layer `index`, counted from 0.
 AttentionShape self_attention_shape(const TransformerLayout&, std::int64_t index = 0);
 
+/// The keys that an indexer chooses for the queries of a sample.
+struct KeyChoice {
+  double heads = 0, head_dim = 0;  ///< small heads with one key for all
+  double keys = 0;                 ///< number of keys of a sample
+  double chosen = 0;               ///< most keys of a query
+  bool causal = false;             ///< a query sees the keys before it, a share of all
+
+  double chosen_mean() const;  ///< mean number of keys of a query
+};
+/// Scores all keys that a query sees with a few small heads, and chooses the best. The indexer learns from the
+/// distribution of `attention` over the chosen keys, which is computed again, and sends no gradient to the layers before
+/// it (DeepSeek-AI 2025, eq. 1 to 4).
+void choose_keys(LayerBuilder&, const TransformerLayout&, const std::string& name, const KeyChoice&,
+                 const AttentionShape& attention);
+
 /// softmax(q·kᵀ)·v of given queries, keys and values, in one kernel or in several, depending on the options.
 void attention(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
 /// Rotates queries and keys of these widths, by as many kernels as the options state.

@@ -116,6 +116,7 @@ void ListedLayerBuilder::add(const Operators& operators, std::size_t& index) {
   if (op.word == "multiply") return multiply(op);
   if (op.word == "attention") return attend(op);
   if (op.word == "residual") return residual(op);
+  if (op.word == "hyper_connection") return hyper_connection(op);
   if (op.word == "embedding") return embed(op);
   if (op.word == "learned") return learned(op);
   if (op.word == "tables") return tables(op);
@@ -148,7 +149,7 @@ void ListedLayerBuilder::add(const Operators& operators, std::size_t& index) {
     return rotary(b_, l, {.heads = width - key, .key_value_heads = key, .query_width = 1, .value_width = 1});
   }
   if (l_.sequence_parallel() && op.split.empty() && !is_gathered_ && !is_on_every_rank(op)) {
-    if (op.word == "convolution" || op.is("sequential"))
+    if (op.word.starts_with("convolution") || op.word == "indexer" || op.is("sequential"))
       throw ShardingError(
           "sequence",
           fmt::format("{}: {} reads the rows of other tensor ranks; expected split: columns, or `gather` before it",
@@ -184,6 +185,38 @@ void ListedLayerBuilder::residual(const ListedOperator& op) {
   config_ = outer;
   set_rows(op, false);
   b_.join(op.name, drops && l_.options.fused_bias_dropout_add ? Bytes{b_.rows() * width} : Bytes{});
+}
+
+/// Several streams of rows in place of one residual. Learned maps, a product of all streams, weigh the streams: for the sum
+/// that the branch reads, for its output in each stream, and for the streams among each other, by an iteration on
+/// streams x streams numbers (Xie et al. 2026, mHC). One kernel sums the streams for the branch, and one mixes them.
+void ListedLayerBuilder::hyper_connection(const ListedOperator& op) {
+  const double width = size(op, "width"), streams = size(op, "streams"), all = streams * width;
+  const double maps = (2 + streams) * streams;
+  const TransformerConfig outer = config_;
+  config_.norm_place = NormPlace::before;
+  config_.residual_dropout = 0;
+  b_.fork(op.name, all);
+  b_.shared_input(op.name + ".readers", all, 2);
+  b_.set_fp8({});
+  b_.linear({.name = op.name + ".maps", .in = all, .out = maps});
+  BackwardKernel of_maps = gradient(op.name + ".iteration.backward", b_.row_bytes(3 * maps));
+  of_maps.gradients_ready = {b_.parameter(op.name + ".base", maps), b_.parameter(op.name + ".scale", 3)};
+  add_kernels(op, b_.row_bytes(2 * maps), {std::move(of_maps)}, {{op.name + ".weights", b_.row_bytes(maps)}},
+              b_.row_bytes(maps));
+  b_.mover(op.name + ".sum", b_.row_bytes(all + streams), b_.row_bytes(width));
+  if (is_block()) b_.set_fp8(l_.products());
+  add_all(op.operators, false);
+  config_ = outer;
+  set_rows(op, false);
+  // Backward reads the gradient of the streams, the streams and the branch's output, and writes the branch's gradient.
+  Operator mix;
+  mix.backward.push_back(gradient(op.name + ".mix.backward", b_.row_bytes(2 * all + 2 * width)));
+  mix.saved_tensors = {{op.name + ".branch", b_.row_bytes(width)}};
+  mix.backward_live = b_.row_bytes(all + width);
+  b_.add(std::move(mix));
+  b_.join(op.name + ".mix");
+  b_.set_traffic(b_.operators() - 1, b_.row_bytes(2 * all + width));
 }
 
 void ListedLayerBuilder::add_kernels(const ListedOperator& op, Bytes forward, std::vector<BackwardKernel> backward,

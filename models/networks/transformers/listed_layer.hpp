@@ -59,6 +59,7 @@ class ListedLayerBuilder {
   void add_all(const Operators&, bool is_branch);
   void add(const Operators&, std::size_t& index);
   void residual(const ListedOperator&);
+  void hyper_connection(const ListedOperator&);
 
   // Products and what stands between them (listed_products.cpp).
   void linear(const Operators&, std::size_t& index);

@@ -1,5 +1,7 @@
 // Products of listed layers, and the operators that depend on the products beside them.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +33,7 @@ bool reads_last(const std::vector<ListedOperator>& operators, std::size_t index)
 void ListedLayerBuilder::linear(const Operators& operators, std::size_t& index) {
   const ListedOperator& op = operators[index];
   const bool columns = op.split == "columns", rows = op.split == "rows", shares_input = op.is("shares_input");
-  const double in = size(op, "in");
+  const double in = size(op, "in"), groups = size(op, "groups", 1);
   double out = size(op, "out"), readers = size(op, "readers", 1);
   const std::size_t first = index;
   std::string name = op.name;
@@ -54,7 +56,7 @@ void ListedLayerBuilder::linear(const Operators& operators, std::size_t& index) 
   if (!shares_input)
     readers_ = is_narrow && !is_after_norm(operators, first) ? Readers::later_products : gradient_readers;
   const TransformerLayout l = layout_of(op, rows ? out : in);
-  const bool enters = columns && !is_gathered_;
+  const bool enters = columns && !is_gathered_ && groups == 1;  // groups read the rank's part of a row
   if (enters && !shares_input) {
     b_.set_rows(is_on_every_rank(op) ? b_.rows() : l.residual_rows());
     begin_columns(b_, l, op.name, readers_);
@@ -71,6 +73,14 @@ void ListedLayerBuilder::linear(const Operators& operators, std::size_t& index) 
   product.name = name;
   product.in = rows ? in / l_.tensor() : in;
   product.out = !columns ? out : is_output ? l.vocab() : out / l_.tensor();
+  if (groups > 1) {
+    if (rows) fail(op.place, fmt::format("model.layers: {}: groups and split: rows; expected columns", op.name));
+    require_shares(l_, "tensor", columns ? l_.tensor() : 1, groups, "groups", op);
+    product.experts = groups / (columns ? l_.tensor() : 1);
+    product.in = in / groups;
+    product.out = out / groups;
+    b_.set_rows(b_.rows() * product.experts);
+  }
   product.bias = op.is("bias") && !(rows && l.tensor_parallel());
   product.keeps_input = !shares_input && !is_kept_before;
   product.input_gradient = !op.is("first");
@@ -91,6 +101,7 @@ void ListedLayerBuilder::linear(const Operators& operators, std::size_t& index) 
     b_.tied_linear(product);
   else
     b_.linear(product);
+  if (groups > 1) b_.set_rows(b_.rows() / product.experts);
   if ((index > first && !is_gate(next)) || op.states("parts")) concatenate_gradients(name, product.out);
   if (is_block()) b_.set_fp8(l.products());
   if (rows && is_feed_forward) b_.set_region(RecomputedPart::none);
@@ -152,11 +163,12 @@ void ListedLayerBuilder::attend(const ListedOperator& op) {
   const double key_value_heads = size(op, "key_value_heads", heads);
   const char* const axis = l.sharding().head_ranks() > 1 ? "context" : "tensor";
   require_shares(l, axis, ranks, heads, "heads", op);
-  require_shares(l, axis, ranks, key_value_heads, "key-value heads", op);
+  const bool shares_keys = op.is("common_keys");
+  if (!shares_keys) require_shares(l, axis, ranks, key_value_heads, "key-value heads", op);
   AttentionShape a;
   a.prefix = op.name == "attention" ? "" : op.name + "_";
   a.heads = heads / l_.tensor();
-  a.key_value_heads = key_value_heads / l_.tensor();
+  a.key_value_heads = key_value_heads / (shares_keys ? 1 : l_.tensor());
   a.query_width = size(op, "width");
   a.value_width = size(op, "value", a.query_width);
   a.queries = b_.rows() / l_.samples;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostListed = 100000;  // operators with repetition; a typing error must not fill the memory
 
 const Key kBranch{"operators",
-                  "The operators of a residual's branch, or those that run while tables exchange vectors, for example "
+                  "The operators of a branch, or those that run while tables exchange vectors, for example "
                   "[rms_norm: {width: hidden}]."};
 
 /// Is a formula of sizes other than 0? Throws UserError if it is no formula.
@@ -69,7 +69,8 @@ std::optional<ListedOperator> read_operator(const Node& item, const SizeValues& 
   for (const Key& name : keys.names)
     if (const std::string text = fields.text(name, ""); !text.empty()) op.words[std::string(name.name)] = text;
   if (op.words.contains("split")) op.split = op.words.at("split");
-  if (const bool is_residual = op.word == "residual"; is_residual || (op.word == "tables" && fields.has(kBranch))) {
+  if (const bool has_branch = op.word == "residual" || op.word == "hyper_connection";
+      has_branch || (op.word == "tables" && fields.has(kBranch))) {
     const Node& branch = fields.required_child(kBranch);
     if (branch.kind != Node::Kind::list)
       fail(branch.place, fmt::format("model.layers: {}: expected a list of operators", op.word));

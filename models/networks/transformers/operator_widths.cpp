@@ -122,7 +122,7 @@ class WidthCheck {
         flow_.parts.erase(part);
         parts = flow_.parts;
       } else {
-        require_split(op, op.split == "rows");
+        require_split(op, op.split == "rows" || (op.split == "columns" && op.states("groups")));
         require(op, "in");
       }
     }
@@ -161,6 +161,21 @@ class WidthCheck {
     give(rows, {width}, op.name);
   }
 
+  void hyper_connection(const ListedOperator& op) {
+    const double width = size(op, "width"), streams = size(op, "streams"), rows = flow_.rows;
+    require_split(op, false);
+    if (!flow_.parts.empty() && flow_.width() != streams * width)
+      refuse(op, streams * width, stated(op, "streams") + " x " + stated(op, "width"));
+    give(rows, {width}, op.name);
+    for (const ListedOperator& inner : op.operators) pass(inner);
+    if (flow_.rows == rows && !flow_.parts.empty() && flow_.width() != width)
+      fail(op.place,
+           fmt::format("model.layers: the branch of {} gives rows of {:.10g} elements ({}) to the streams, and "
+                       "{} at its end gives {}",
+                       op.name, width, stated(op, "width"), flow_.from, flow_.text()));
+    give(rows, {streams * width}, op.name);
+  }
+
   void norm(const ListedOperator& op) {
     const double heads = size(op, "heads", 1), read = heads * size(op, "width");
     if (heads == 1) return replace(op);
@@ -175,6 +190,13 @@ class WidthCheck {
     if (word == "layer_norm" || word == "rms_norm") return norm(op);
     if (word == "attention") return attention(op);
     if (word == "residual") return residual(op);
+    if (word == "hyper_connection") return hyper_connection(op);
+    if (word == "indexer") return;  // its keys and queries stand beside what attention reads
+    if (word == "convolution_2d") {
+      require_split(op, false);
+      require(op, "in");
+      return give(op, {size(op, "out")});
+    }
     if (word == "activation" && op.is("gated")) {
       require_split(op, op.split == "columns");
       return replace(op, 2 * size(op, "width"), size(op, "width"), "2 x " + stated(op, "width"));

@@ -213,9 +213,8 @@ const RegisterTransformer registered_deepseek_v2{"deepseek_v2", {read_deepseek_v
 const RegisterTransformer registered_deepseek_v3{"deepseek_v3", {read_deepseek_v3, deepseek_layers}};
 const RegisterTransformer registered_kimi_k2{"kimi_k2", {read_deepseek_v3, deepseek_layers}};
 
-/// Scores all keys before a query with a few small heads, and chooses the best. It reads its inputs without a gradient,
-/// and learns from the distribution of attention over the chosen keys, which is computed again (DeepSeek-AI 2025, eq. 1
-/// to 4). Every tensor rank computes all of it.
+/// Projects queries and keys of the indexer, and chooses keys. It reads its inputs without a gradient. Every tensor rank
+/// computes all of it.
 void index_keys(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& attention) {
   const IndexerConfig& c = l.config.indexer;
   const double heads = static_cast<double>(c.heads), dim = static_cast<double>(c.head_dim);
@@ -226,30 +225,39 @@ void index_keys(LayerBuilder& b, const TransformerLayout& l, const AttentionShap
   project("indexer.k", l.hidden(), dim);
   project("indexer.weights", l.hidden(), heads);
   b.norm(Norm::layer_norm, "indexer.k_norm", dim);
-  AttentionShape all = attention;
-  all.window = 0;
-  const double every = l.samples * all.pairs(), chosen = l.samples * attention.pairs();
-  const Bytes inputs = b.row_bytes((heads + 1) * dim + heads);
+  choose_keys(b, l, "indexer", {heads, dim, attention.keys, static_cast<double>(c.keys), attention.causal}, attention);
+}
+
+}  // namespace
+
+double KeyChoice::chosen_mean() const {
+  const double most = std::min(chosen, keys);
+  return causal ? most - most * most / (2 * keys) : most;
+}
+
+void choose_keys(LayerBuilder& b, const TransformerLayout& l, const std::string& name, const KeyChoice& c,
+                 const AttentionShape& attention) {
+  const double rows = l.samples * attention.queries, every = rows * c.keys / (c.causal ? 2 : 1);
+  const double chosen = rows * c.chosen_mean();
+  const Bytes inputs = b.row_bytes(c.heads * c.head_dim + c.heads) + l.size() * (l.samples * c.keys * c.head_dim);
   const Bytes scores = element_size(Precision::fp32) * every, indices = Bytes{4} * chosen;
   const Precision precision = l.options.fp8 ? Precision::fp8 : l.precision;
-  const double score = 2 * heads * dim;  // FLOPs of a query and a key
+  const double score = 2 * c.heads * c.head_dim;  // FLOPs of a query and a key
   Operator op;
-  op.forward = {kernel_call("indexer.scores", Kernel::gemm, Flops{every * score}, inputs + scores, precision),
-                elementwise("indexer.top_k", scores + indices, l.precision)};
+  op.forward = {kernel_call(name + ".scores", Kernel::gemm, Flops{every * score}, inputs + scores, precision),
+                elementwise(name + ".top_k", scores + indices, l.precision)};
   op.backward = {
-      {kernel_call("indexer.target", Kernel::gemm, Flops{chosen * 2 * attention.heads * attention.query_width},
+      {kernel_call(name + ".target", Kernel::gemm, Flops{chosen * 2 * attention.heads * attention.query_width},
                    b.row_bytes(attention.heads * attention.query_width) + indices * 2, l.precision),
        {}},
-      {kernel_call("indexer.scores.backward", Kernel::gemm, Flops{3 * chosen * score}, inputs * 2 + indices * 2,
+      {kernel_call(name + ".scores.backward", Kernel::gemm, Flops{3 * chosen * score}, inputs * 2 + indices * 2,
                    l.precision),
        {}}};
-  op.saved_tensors.assign({{"indexer.input", inputs}, {"indexer.indices", indices}});
+  op.saved_tensors.assign({{name + ".input", inputs}, {name + ".indices", indices}});
   op.forward_live = scores;
   op.backward_live = inputs + indices;
   b.add(std::move(op));
 }
-
-}  // namespace
 
 std::vector<Layer> expert_decoder_layers(const TransformerLayout& l) { return decoder_layers(l, expert_branches); }
 

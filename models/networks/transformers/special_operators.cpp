@@ -126,6 +126,70 @@ void convolution(LayerBuilder& b, const TransformerLayout& l, const ListedOperat
   b.add(std::move(kernels));
 }
 
+/// An indexer between its projections and the attention to the keys that it chooses. Every tensor rank computes all of it,
+/// and its own heads' part of the target.
+void indexer(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
+  require_one_context_rank(l, op);
+  const auto size = [&](const char* key) {
+    return size_value(op.sizes.find(key)->second, sizes, op.place, std::string("model.layers: indexer: ") + key);
+  };
+  const double rows = b.rows() / l.samples;
+  AttentionShape attention;
+  attention.heads = size("attention_heads") / l.tensor();
+  attention.query_width = size("attention_width");
+  attention.queries = rows;
+  choose_keys(b, l, op.name,
+              {size("heads"), size("head"), op.states("keys") ? size("keys") : rows, size("chosen"), op.is("causal")},
+              attention);
+}
+
+/// A convolution over the rows and columns of an image, of which a sample has `rows` positions in the output. A tensor
+/// rank has a part of the output's channels.
+void convolution_2d(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
+  require_one_context_rank(l, op);
+  const double ranks = op.split == "columns" ? l.tensor() : 1;
+  const auto in = static_cast<double>(whole_size(op, "in", sizes)),
+             out = static_cast<double>(whole_size(op, "out", sizes)),
+             side = static_cast<double>(whole_size(op, "side", sizes)),
+             stride = static_cast<double>(whole_size(op, "stride", sizes, 1)),
+             groups = static_cast<double>(whole_size(op, "groups", sizes, 1));
+  for (const double channels : {in, out})
+    if (std::fmod(channels, groups) != 0)
+      fail(op.place, fmt::format("model.layers: {}: {:.10g} channels in {:.10g} groups; expected a multiple", op.name,
+                                 channels, groups));
+  require_shares(l, "tensor", ranks, out, "channels", op);
+  const double window = in / groups * side * side, channels = out / ranks, elements = window * channels;
+  const Bytes x = b.row_bytes(stride * stride * (groups > 1 ? in / ranks : in)), y = b.row_bytes(channels);
+  const bool is_fast = l.precision == Precision::fp32 && side == 3 && stride == 1;
+  const Kernel kind = groups > 1 && groups == in ? Kernel::elementwise
+                      : is_fast                  ? Kernel::convolution_3x3
+                                                 : Kernel::convolution;
+  const auto product = [&](const char* pass) {
+    return kernel_call(op.name + pass, kind, Flops{2 * b.rows() * channels * window}, x + y + l.size() * elements,
+                       l.precision);
+  };
+  Operator kernels;
+  b.cast_weights(kernels, op.name, elements);
+  kernels.forward.push_back(product(""));
+  if (!op.is("first")) kernels.backward.push_back({product(".dgrad"), {}});
+  kernels.backward.push_back({product(".wgrad"), {b.parameter(op.name + ".weight", elements, channels)}});
+  kernels.backward.back().for_weights = true;
+  b.cast_gradient(kernels, op.name + ".weight", elements);
+  if (op.is("bias")) {
+    const Bytes biases = l.size() * channels;
+    kernels.forward.push_back(elementwise(op.name + ".bias", y * 2 + biases, l.precision));
+    kernels.backward.push_back(
+        {elementwise(op.name + ".bias_grad", y + biases, l.precision), {b.parameter(op.name + ".bias", channels)}});
+    kernels.backward.back().for_weights = true;
+  }
+  kernels.for_weights = x + y;
+  kernels.saved_tensors = {{op.name + ".input", x}};
+  kernels.keeps_input = true;
+  kernels.forward_live = y;
+  kernels.backward_live = op.is("first") ? y : y + x;
+  b.add(std::move(kernels));
+}
+
 /// A kernel of which a user states the elements that it reads and writes for a row, its FLOP and what it keeps. With FLOP
 /// it has the rates of scans, else those of element-wise kernels.
 void stated_kernel(LayerBuilder& b, const TransformerLayout& l, const ListedOperator& op, const SizeValues& sizes) {
@@ -186,7 +250,8 @@ void stated_exchange(LayerBuilder& b, const TransformerLayout& l, const ListedOp
 }  // namespace
 
 bool is_special_operator(const ListedOperator& op) {
-  return splits_itself(op) || op.word == "convolution" || op.word == "kernel" || op.word == "exchange";
+  return splits_itself(op) || op.word == "convolution" || op.word == "convolution_2d" || op.word == "indexer" ||
+         op.word == "kernel" || op.word == "exchange";
 }
 
 bool splits_itself(const ListedOperator& op) { return op.word == "experts" || scan_kind(op) != ScanKind::none; }
@@ -195,6 +260,8 @@ void add_special_operator(LayerBuilder& b, const TransformerLayout& rows, const 
                           const SizeValues& sizes) {
   if (op.word == "experts") return experts(b, rows, op, sizes);
   if (op.word == "convolution") return convolution(b, rows, op, sizes);
+  if (op.word == "convolution_2d") return convolution_2d(b, rows, op, sizes);
+  if (op.word == "indexer") return indexer(b, rows, op, sizes);
   if (op.word == "kernel") return stated_kernel(b, rows, op, sizes);
   if (op.word == "exchange") return stated_exchange(b, rows, op, sizes);
   scan(b, rows, op, sizes);

@@ -6,8 +6,8 @@
 
 namespace trainyard::transformers {
 
-/// Returns true if an operator is experts with their router, a scan with its projections, a convolution over rows, or a
-/// kernel or an exchange whose sizes are stated.
+/// Returns true if an operator is experts with their router, a scan with its projections, a convolution, an indexer,
+/// or a kernel or an exchange whose sizes are stated.
 bool is_special_operator(const ListedOperator&);
 /// Returns true if tensor ranks split the operator without a key `split`.
 bool splits_itself(const ListedOperator&);

@@ -30,9 +30,7 @@ struct PipelineLesson {
   bool steps_overlap() const { return period < end * (1 - 1e-9); }
   double speed_up() const { return naive_end / end; }
   /// Peak of a stage's stored activations, in units of the activations of one micro-batch.
-  double activations(std::size_t stage) const {
-    return static_cast<double>(run.in_flight.at(stage)) * copies / shape.chunks;
-  }
+  double activations(std::size_t stage) const { return run.in_flight.at(stage) * copies / shape.chunks; }
 };
 
 /// Simulates the schedule and the naive one. `steps`: number of steps in `run`; 0: one, or several if steps overlap.

@@ -15,6 +15,7 @@
 #include "strategies/plan/gradient_shape.hpp"
 #include "strategies/step/bucket_copies.hpp"
 #include "strategies/step/forward_only.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -49,6 +50,27 @@ constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer is the numb
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
+/// Returns the figures of a mean stage for a schedule that is solved: its kernels on the cluster's nodes, and the share
+/// of its activations that weights' gradients need. Exchanges and messages are left out.
+StageFigures mean_stage(const Scenario& s, const Network& network) {
+  StageFigures mean{{0, 0, 0}};
+  const NodeType& node = s.cluster.node;
+  const double stages = s.plan.mesh.pipeline;
+  Bytes all, for_weights;
+  for (const Layer& layer : network.layers) {
+    for (const KernelCall& call : layer.forward)
+      mean.times.forward += kernel_cost(node, s.software, call.work).value / stages;
+    for (const BackwardKernel& call : layer.backward)
+      (call.for_weights ? mean.times.backward_weights : mean.times.backward_input) +=
+          kernel_cost(node, s.software, call.work).value / stages;
+    all += layer.activations();
+    for_weights += layer.kept_for_weights;
+  }
+  if (all.value > 0) mean.kept_share = std::min(1.0, for_weights / all);  // gradients of outputs are needed too
+  mean.activation_limit = s.plan.activation_limit;
+  return mean;
+}
+
 /// Makes a plan with the mesh, the micro-batches and the pipeline.
 TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   const PlanChoice& choice = s.plan;
@@ -59,6 +81,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks, choice.pairs_passes};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
+  if (plan.schedule && plan.schedule->is_solved) plan.pipeline.figures = mean_stage(s, *plan.network);
   plan.tied = choice.ends_apart() && ties_head(s.model) && !s.model.options.adapters.has_rank();
   // Replicas of a whole model are simulated kernel by kernel; a model that is split has too many kernels for that.
   plan.fuses_kernels = choice.splits_model();

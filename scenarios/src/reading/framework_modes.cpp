@@ -198,10 +198,13 @@ const FrameworkMode* apply_framework_mode(Node& scenario) {
   return &mode;
 }
 
-std::vector<std::string> schedules_of_mode(const std::string& name) {
-  if (!name.empty()) return find_framework_mode(name, Place::named("plan.strategy")).schedules;
+std::vector<std::string> schedules_of_mode(const std::string& mode) {
+  if (!mode.empty()) return find_framework_mode(mode, Place::named("plan.strategy")).schedules;
   std::vector<std::string> names = pipeline_schedules().names();
-  std::erase_if(names, [](const std::string& schedule) { return pipeline_schedules().find(schedule, {}).copies > 1; });
+  std::erase_if(names, [](const std::string& name) {
+    const PipelineSchedule& schedule = pipeline_schedules().find(name, {});
+    return schedule.copies > 1 || schedule.is_solved;
+  });
   return names;
 }
 

@@ -43,7 +43,8 @@ void drop_null_software(Node& scenario);
 const FrameworkMode* apply_framework_mode(Node& scenario);
 
 /// Returns the pipeline schedules of a mode. If the name is empty: all registered schedules that hold the network once,
-/// since with two copies a plan of two stages is data parallelism under another name. Throws UserError.
+/// since with two copies a plan of two stages is data parallelism under another name; and none that is solved, since in
+/// the memory of 1f1b such an order is as long as zb-h1's. Throws UserError.
 std::vector<std::string> schedules_of_mode(const std::string& name);
 
 /// Throws UserError for a pipeline schedule that the mode does not have.

@@ -175,6 +175,14 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
                                   stated ? stated->least_chunks : 1);
   choice.schedule = stated ? stated->name : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
   choice.mesh.copies = stated ? stated->copies : 1;
+  choice.activation_limit =
+      fields.number({"activation_limit",
+                     "Most activations that the schedule zb-auto keeps on a stage, in those of 1f1b's first stage, for "
+                     "example 2."},
+                    1, kMostActivationLimit, 1);
+  if (fields.has("activation_limit") && !(stated && stated->is_solved))
+    fields.refuse("activation_limit",
+                  fmt::format("{} has a fixed order; expected plan.pipeline.schedule: zb-auto", choice.schedule));
   choice.ends_count_as_layers =
       fields.boolean({"ends_count_as_layers",
                       "Whether embedding and head count as one layer each when layers are divided over stages."},

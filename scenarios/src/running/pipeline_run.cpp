@@ -14,7 +14,7 @@ namespace {
 
 /// Makes a layer with one forward kernel and two backward kernels. It keeps one byte of activations, so that memory
 /// counts micro-batches.
-Layer layer_of(const PipelineTimes& times, double transfer) {
+Layer layer_of(const PipelineTimes& times, double transfer, double kept_share) {
   Layer layer;
   KernelCall& forward = layer.forward.emplace_back();
   forward.work.flops = Flops{times.forward};
@@ -23,10 +23,20 @@ Layer layer_of(const PipelineTimes& times, double transfer) {
   BackwardKernel& by_weights = layer.backward.emplace_back();
   by_weights.work.flops = Flops{times.backward_weights};
   by_weights.for_weights = true;
-  layer.kept_for_weights = Bytes{1};
-  layer.saved_tensors = {{"activations", layer.kept_for_weights}};
+  layer.kept_for_weights = Bytes{kept_share};
+  layer.saved_tensors = {{"activations", Bytes{1}}};
   layer.output = Bytes{transfer * IdealMachine::kBytesPerSecond};
   return layer;
+}
+
+PipelineTimes mean_of_stage(const std::vector<PipelineTimes>& parts, int stages) {
+  PipelineTimes mean{0, 0, 0};
+  for (const PipelineTimes& part : parts) {
+    mean.forward += part.forward / stages;
+    mean.backward_input += part.backward_input / stages;
+    mean.backward_weights += part.backward_weights / stages;
+  }
+  return mean;
 }
 
 std::size_t kernels_of(PipelineTask::Pass pass) { return pass == PipelineTask::Pass::backward ? 2 : 1; }
@@ -40,12 +50,15 @@ TrainingPlan pipeline_plan(const PipelineSchedule& schedule, const PipelineShape
   plan.mesh.copies = schedule.copies;
   plan.micro_batches = shape.micro_batches;
   plan.pipeline = shape;
+  plan.pipeline.figures.times = mean_of_stage(times, shape.stages);
+  plan.pipeline.figures.transfer = transfers.empty() ? 0 : std::ranges::max(transfers);
   plan.schedule = &schedule;
   plan.overlap_pipeline = true;
   Network network;
   std::vector<std::vector<int>> layers;
   for (std::size_t part = 0; part < times.size(); ++part) {
-    network.layers.push_back(layer_of(times[part], part < transfers.size() ? transfers[part] : 0));
+    network.layers.push_back(
+        layer_of(times[part], part < transfers.size() ? transfers[part] : 0, shape.figures.kept_share));
     layers.push_back({static_cast<int>(part)});
   }
   plan.network = std::make_shared<const Network>(std::move(network));
@@ -112,7 +125,7 @@ PipelineRun run_pipeline(const TrainingPlan& plan) {
         tasks.push_back({task, kernels[stage].at(next)->started, kernels[stage].at(last)->ended});
         next = last + 1;
       }
-    run.in_flight.push_back(static_cast<int>(std::lround(memory.peak(static_cast<Actor>(stage)).value)));
+    run.in_flight.push_back(memory.peak(static_cast<Actor>(stage)).value);
   }
   return run;
 }

@@ -30,6 +30,9 @@ PipelineTimes times_of(const PipelineFlags& flags) {
 PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
   const PipelineSchedule& schedule =
       find_pipeline_schedule(flags.schedule, flags.shape, Place::named("--schedule " + flags.schedule));
+  if (!schedule.is_solved && flags.shape.figures.activation_limit > 1)
+    throw UserError(
+        fmt::format("--activation-limit: {} has a fixed order; expected --schedule zb-auto", schedule.name));
   PipelineLesson lesson =
       teach_pipeline(schedule, flags.shape, times_of(flags), flags.transfer, std::max(0, flags.steps));
   lesson.labels_from = flags.labels_from;
@@ -60,6 +63,15 @@ std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
                    "number of steps, 1 to 8. A stage begins the next step as soon as its own work is done, so its "
                    "update waits for no other stage (default 1; 3 in schedules whose steps then overlap)",
                    1, 8);
+  StageFigures& figures = flags->shape.figures;
+  arguments.option(
+      "--activation-limit", figures.activation_limit, "N",
+      "most activations that zb-auto keeps, in those of 1f1b's first stage, 1 to 16 (default 1; 2 is ZB-2p)", 1,
+      kMostActivationLimit);
+  arguments.option("--kept", figures.kept_share, "SHARE",
+                   "share of a micro-batch's activations that a stage keeps for its weight gradients, if these come "
+                   "later than those of its inputs, 0 to 1 (default 1)",
+                   0, 1);
   label_option(arguments, flags->labels_from,
                "number of the first stage and micro-batch in text and pictures (default 0; JSON counts from 0)");
   arguments.output("--write", flags->write,
@@ -68,12 +80,17 @@ std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
     if (flags->schedule == kAllSchedules) {
       if (!flags->write.empty() || flags->steps > 1)
         throw UserError("--schedule all: expected no --write and no --steps, which are for a single schedule");
+      if (flags->shape.figures.kept_share < 1)
+        throw UserError("--schedule all: expected no --kept, which is for a single schedule");
       return compare_pipelines(flags->shape, times_of(*flags), flags->transfer, flags->labels_from);
     }
     const PipelineLesson lesson = pipeline_lesson_of(*flags);
-    if (!flags->write.empty())
-      write_atomically(flags->write,
-                       pipeline_schedule_text(pipeline_schedules().find(flags->schedule, {}), flags->shape));
+    if (!flags->write.empty()) {
+      PipelineShape shape = flags->shape;
+      shape.figures.times = times_of(*flags);
+      shape.figures.transfer = flags->transfer;
+      write_atomically(flags->write, pipeline_schedule_text(pipeline_schedules().find(flags->schedule, {}), shape));
+    }
     return lesson_view(lesson);
   };
 }
