@@ -225,6 +225,7 @@ struct RentCost {
   double time = 0;        ///< time of the training with its failures and interruptions, s
   double goodput = 1;     ///< useful share of that time
   double paid_hours = 0;  ///< hours of the cluster that are reserved, or used
+  double energy = 0;      ///< energy of the site in that time, J; 0: the power of the devices is not stated
 };
 /// Number of hours in a year of 365 days, and in a month, its twelfth.
 constexpr double kHoursOfYear = 8760, kMonthsOfYear = 12;

@@ -142,6 +142,8 @@ TEST_CASE("the time in which nothing runs takes no more than idle power", "[cost
   r.failures->end.value = 150;
   r.failures->down.value = 30;
   CHECK(r.training_energy() == 2 * (300 * 120 + 50 * 30));
+  r.failures->without_node.value = 20;  // the others wait for the repair of a node
+  CHECK(r.training_energy() == 2 * (300 * 100 + 50 * 50));
 }
 
 namespace {
@@ -275,6 +277,15 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   CHECK(spot.time / r.whole_time().value > 1.05);
   CHECK(spot.time / r.whole_time().value < 1.15);
   CHECK(spot.goodput < r.failures->goodput);
+  // The energy covers the same time: that of lost work is paid like any other, down time draws less.
+  const double step = simulate_training(costs_scenario("", kOffers)).step_time.value;
+  const Result powered = simulate_training(costs_scenario(
+      "", kOffers + checkpoint, ", training: {steps: " + std::to_string(std::lround(360000 / step)) + "}"));
+  REQUIRE(powered.energy);
+  const RentCost& interrupted = rent_by_terms(powered, "spot");
+  CHECK(rent_by_terms(powered, "on demand").energy == powered.training_energy());
+  CHECK(interrupted.energy / powered.training_energy() > 1.03);
+  CHECK(interrupted.energy / powered.training_energy() < interrupted.time / powered.whole_time().value);
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "spot");
   CHECK(least_rent(r.money->rents, r.whole_time().value)->terms == "on demand");
   CHECK_FALSE(least_rent(r.money->rents, 1));

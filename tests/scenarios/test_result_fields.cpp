@@ -200,7 +200,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   ownership.owned_nodes = 3;
   ownership.delivery = 60;
   r.money = Money{
-      "EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}, {"on demand", "", 1, 2, 0.5, 3}}, 5};
+      "EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}, {"on demand", "", 1, 2, 0.5, 3, 7}},
+      5};
   r.wall_s.value = 1;
   const json j = to_json(r);
   const Result back = result_from_json(j);

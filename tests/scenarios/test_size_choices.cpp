@@ -207,9 +207,9 @@ SizeAnswer rented_sizes(double h100_hour, double a100_month_hour, double budget 
                             evaluated_row(prices, "dgx-h100", 2, 12)};
   for (SizeRow& row : rows) {
     row.doubt.spread = spread;
-    row.rents = {{"on demand", "", row.money, row.time}};
+    row.rents = {{"on demand", "", row.money, row.time, 1, 0, row.energy}};
     if (row.node == "dgx-a100")  // 20 days are less than the term of 730 h
-      row.rents.push_back({"reserved 1 month", "", 730 * 32 * a100_month_hour, row.time});
+      row.rents.push_back({"reserved 1 month", "", 730 * 32 * a100_month_hour, row.time, 1, 0, row.energy});
   }
   SizeAnswer answer;
   answer.scenario = "question";

@@ -224,6 +224,46 @@ TEST_CASE("the cost of owning decides if it is asked for, and by the price the a
                                         Contains("to own for 4 years of use"));
 }
 
+TEST_CASE("the energy of a size covers the hours that its cost covers, those of spot interruptions too",
+          "[size][costs]") {
+  const Prices prices =
+      prices_of("gpu_hour: {a100-sxm4-80gb: 2}\nspot: {interruption: 60 h, gpu_hour: {a100-sxm4-80gb: 1}}\n");
+  SizeRow row = evaluated_row(prices, "dgx-a100", 4, 20);
+  row.tokens = 1e12;
+  row.rents = {{"on demand", "", row.money, row.time, 1, 480, row.energy},
+               {"spot", "", row.money * 0.55, row.time * 1.1, 0.9, 528, row.energy * 1.08}};
+  const SizeAnswer answer = judged_answer(prices, 30, false, {row}), dear = judged_answer(prices, 21, false, {row});
+  REQUIRE((answer.cheapest && dear.cheapest));
+  CHECK(answer.cheapest->terms == "spot");
+  CHECK(answer.cheapest->paid_energy == row.energy * 1.08);
+  CHECK(answer.cheapest->tokens_per_joule() == row.tokens / (row.energy * 1.08));
+  CHECK(dear.cheapest->terms == "on demand");
+  CHECK(dear.cheapest->paid_energy == row.energy);
+  for (const SizeChoice& choice : answer.choices) {
+    const bool is_spot = choice.terms == "spot";
+    CHECK(choice.power == Approx(is_spot ? row.energy * 1.08 / (row.time * 1.1) : 4000));
+    CHECK(choice.tokens_per_joule == row.tokens / (row.energy * (is_spot ? 1.08 : 1)));
+  }
+  const auto megawatt_hours = [](double joules) { return fmt::format("{:.3g}", joules / 3.6e9); };
+  CHECK_THAT(size_screen(answer), Catch::Matchers::Contains(megawatt_hours(row.energy * 1.08)));
+  CHECK_THAT(size_screen(dear), Catch::Matchers::Contains(megawatt_hours(row.energy)));
+  CHECK(size_fields().json(answer).at("cheapest").at("paid_energy_J") == row.energy * 1.08);
+}
+
+TEST_CASE("a purchase that is delivered after the deadline says so beside the decision", "[size]") {
+  const Prices prices =
+      prices_of("purchase: {node: {dgx-a100: 100, dgx-h100: 300}, delivery: {dgx-h100: 120 d}, years: 4}\n");
+  const auto reason_at = [&prices](double days) {
+    return judged_answer(prices, days, true,
+                         {evaluated_row(prices, "dgx-a100", 4, 25), evaluated_row(prices, "dgx-h100", 2, 20)})
+        .verdict->reason;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(reason_at(30), Contains("2 x dgx-h100 misses the deadline, since it is delivered after 120.0 days"));
+  CHECK_THAT(reason_at(130), Contains("2 x dgx-h100 misses the deadline") && !Contains("since it is delivered"));
+  CHECK_THAT(reason_at(150), !Contains("misses the deadline"));
+}
+
 TEST_CASE("a tie and a value that no question may have are no thresholds", "[size]") {
   // Equal costs: any change of a price decides, so no price is named with its own value.
   const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 2}\n");

@@ -84,8 +84,8 @@ TEST_CASE("a threshold beyond which a size may decide that was not simulated say
   answer.gaps = {gap};
   judge_sizes(answer, prices);
   CHECK(deadline().number == "more than");
-  CHECK(nodes_in_words(deadline()) == "more than 4 x dgx-a100");
-  CHECK_THAT(answer.verdict->changes, Contains("falls below 25 days (now 30): then more than 4 x dgx-a100"));
+  CHECK(nodes_in_words(deadline()) == "perhaps more than 4 x dgx-a100");
+  CHECK_THAT(answer.verdict->changes, Contains("falls below 25 days (now 30): then perhaps more than 4 x dgx-a100"));
   CHECK_THAT(answer.verdict->reason, Contains("Next of the simulated sizes comes 8 x dgx-a100"));
   // No price makes a larger number of the same type the cheaper one.
   for (const SizeThreshold& t : answer.thresholds)
@@ -105,7 +105,7 @@ TEST_CASE("a threshold beyond which a size may decide that was not simulated say
   const auto later = std::ranges::find_if(
       answer.thresholds, [](const SizeThreshold& t) { return t.quantity == "deadline" && t.threshold > t.value; });
   REQUIRE(later != answer.thresholds.end());
-  CHECK(nodes_in_words(*later) == "fewer than 4 x dgx-a100");
+  CHECK(nodes_in_words(*later) == "perhaps fewer than 4 x dgx-a100");
 }
 
 TEST_CASE("thresholds of one job beside owned nodes are right, too: sizes of such jobs are filled in", "[size]") {

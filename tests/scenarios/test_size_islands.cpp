@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
+#include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "tests/scenarios/sized_rows.hpp"
 
@@ -172,7 +174,8 @@ TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures 
   const SizeIsland& best = bought->cost < one_job->cost ? *bought : *one_job;
   const SizeIsland& other = bought->cost < one_job->cost ? *one_job : *bought;
   CAPTURE(reason);
-  CHECK_THAT(reason, StartsWith(&best == bought ? fmt::format("{} x dgx-h100 alone cost least", best.bought_nodes)
+  CHECK_THAT(reason, StartsWith(&best == bought ? fmt::format("{} x dgx-h100 alone cost{} least", best.bought_nodes,
+                                                              best.bought_nodes == 1 ? "s" : "")
                                                 : fmt::format("one job on {} x dgx-h100", best.bought_nodes)));
   if (other.cost > best.cost)
     CHECK_THAT(reason, Contains(fmt::format("{:.3g} % more", (other.cost / best.cost - 1) * 100)));
@@ -205,8 +208,8 @@ TEST_CASE("more of the owned nodes are a way of their own, and the line owned ag
   CHECK(more->cost == answer.cheapest->cost);
   CHECK_THAT(
       answer.islands.front().reason,
-      StartsWith(fmt::format("{} x dgx-a100 more beside the 1 x dgx-a100 that are owned cost least for one model",
-                             more->bought_nodes)));
+      StartsWith(fmt::format("{} x dgx-a100 more beside the 1 x dgx-a100 that are owned cost{} least for one model",
+                             more->bought_nodes, more->bought_nodes == 1 ? "s" : "")));
   CHECK(size_fields().json(answer).at("islands").at(0).at("rows").at(1).at("way") == "more of them");
 }
 
@@ -240,6 +243,10 @@ TEST_CASE("a budget and the room of a site hold for nodes beside owned ones", "[
   CHECK_FALSE(way_of(narrow, IslandKind::two_jobs));
   for (const SizeRow& row : narrow.rows)  // the owned node keeps its ports if only bought nodes train
     if (row.node == "dgx-h100") CHECK(row.refused);
+  const SizeAnswer full = island_answer(kOneOwned, days, "site: {ports: 8}\n");  // the owned node takes all of it
+  const auto refused = std::ranges::find(full.rows, "dgx-h100", &SizeRow::node);
+  REQUIRE(refused != full.rows.end());
+  CHECK(refused->error == "the site has room for 0 nodes (site.ports): needs the room of nodes that are owned");
   const SizeAnswer wide = island_answer(kOneOwned, days, "site: {ports: 16}\n");
   for (const SizeRow& row : wide.rows)
     if (!row.beside.empty()) CHECK(row.nodes == 1);
@@ -293,22 +300,90 @@ TEST_CASE("the verdict takes a job beside owned nodes by its price, and names wh
   CHECK(again.beside_nodes == 2);
 }
 
-TEST_CASE("with networks to compare, the answer says that no job beside owned nodes was searched", "[size][islands]") {
+TEST_CASE("a network joins owned and bought nodes: its step is that of run, and all ways count the chosen one",
+          "[size][islands]") {
+  const double alone = way_of(island_answer(kOneOwned, 30), IslandKind::owned_alone)->days;
+  Node training = island_training(kOneOwned);
+  set_field(training, "prices.purchase.switch_ports", "12");  // a switch has no room for two nodes
   SizeOptions options;
-  options.days = 30;
+  options.days = alone * 0.75;  // one dgx-h100 alone is in time, too, and needs no network
   options.purchase = true;
   options.node_types = {"dgx-h100"};
-  options.gpus = 16;
-  options.work = 2e5;
-  options.networks = {"nonblocking"};
-  const auto left_out = [&](const std::string& owned) {
-    std::string all;
-    for (const std::string& text : size_clusters(island_training(owned), "islands", options).left_out) all += text;
-    return all;
-  };
-  CHECK_THAT(left_out(kOneOwned),
-             StartsWith("one job on 1 x dgx-a100, which are owned, and bought nodes of another type"));
-  CHECK(left_out("").empty());
+  options.work = 4e5;
+  options.networks = network_kinds();
+  options.tries_spines = true;
+  const SizeAnswer answer = size_clusters(training, "islands", options);
+  REQUIRE(answer.networks);
+  int simulated = 0, one_type = 0;
+  for (const SizeNetwork& row : answer.networks->rows) {
+    if (row.beside.empty()) continue;
+    CAPTURE(row.network, row.error, row.nodes);
+    CHECK(row.beside == "dgx-a100");
+    CHECK(row.beside_nodes == 1);
+    one_type += row.error.find("it joins nodes of one type; rail-optimized joins both") != std::string::npos;
+    CHECK((row.network != "rail-only" || !row.good()));
+    if (!row.good()) continue;
+    const auto cluster =
+        std::ranges::find_if(answer.rows, [&row](const SizeRow& each) { return each.has_nodes_of(row); });
+    REQUIRE(cluster != answer.rows.end());
+    CHECK(row.cables >= 8 * (row.nodes + 1));  // each adapter of both types has a cable
+    CHECK(*row.network_cost == 10.0 * static_cast<double>(row.switches) + static_cast<double>(row.cables));
+    CHECK(*row.cost == Approx(300 * row.nodes + 50 + *row.network_cost));
+    if (row.has_own_plan) continue;
+    Node document = cluster->document;
+    set_field(document, "cluster.fabric", row.fabric);
+    const Answer run = run_of(yaml_text(document));
+    CHECK(run.result.step_time.value == Approx(row.step_time));
+    CHECK(run.result.money->ownership->purchase_prices.at("switches") == 10.0 * static_cast<double>(row.switches));
+    ++simulated;
+  }
+  CHECK(simulated >= 3);
+  CHECK(one_type == 1);
+  REQUIRE_FALSE(answer.counted_network.empty());
+  const SizeIsland *one_job = way_of(answer, IslandKind::one_job), *two_jobs = way_of(answer, IslandKind::two_jobs),
+                   *bought = way_of(answer, IslandKind::bought_alone);
+  REQUIRE((one_job && two_jobs && bought && one_job->good() && two_jobs->good()));
+  for (const SizeIsland* way : {one_job, bought}) {
+    const auto row = std::ranges::find_if(answer.rows, [way](const SizeRow& each) {
+      return each.node == way->node && each.nodes == way->nodes &&
+             each.beside.empty() == (way->kind != IslandKind::one_job);
+    });
+    REQUIRE(row != answer.rows.end());
+    CHECK(row->network == (row->all_nodes() > 1 ? answer.counted_network : ""));
+    CHECK(way->cost == row->cost);
+    CHECK(run_of(way->scenarios.front()).result.step_time.value == Approx(way->step_time));
+  }
+  const SizeNetwork* choice = answer.networks->find(
+      *std::ranges::find_if(answer.rows,
+                            [&](const SizeRow& each) { return !each.beside.empty() && each.nodes == one_job->nodes; }),
+      answer.counted_network);
+  REQUIRE(choice);
+  CHECK(one_job->cost == *choice->cost);
+  CHECK(run_of(two_jobs->scenarios.back()).result.step_time.value == Approx(two_jobs->step_time));
+  CHECK(answer.cheapest->cost <= std::min(bought->cost, one_job->cost));
+  CHECK_THAT(answer.networks->reason, Contains(", the least of these networks that meets the deadline"));
+  const auto json = size_fields().json(answer).at("networks").at("rows");
+  CHECK(std::ranges::any_of(json, [](const auto& row) { return row.value("beside_nodes", 0) == 1; }));
+}
+
+TEST_CASE("nodes of unlike numbers of adapters are joined without rails", "[size][islands]") {
+  SizeOptions options;
+  options.days = 30;
+  const Node training = island_training(kOneOwned);
+  const std::string name = "islands";
+  const SizeQuestion question(training, name, options);
+  const JoinedNodes unlike({"gpt2", "p4d.24xlarge", 3, "", "", "dgx-h100", 2}, question),
+      equal({"gpt2", "dgx-a100", 3, "", "", "dgx-h100", 2}, question);
+  const int adapters = 3 * 4 + 2 * 8;
+  CHECK(unlike.request(16).nodes * unlike.request(16).adapters == adapters);
+  CHECK(unlike.design("nonblocking", 16).hosts == adapters);
+  CHECK(equal.request(16).adapters == 8);
+  CHECK(equal.design("rail-optimized", 16).rails == 8);
+  CHECK_THROWS_WITH(unlike.design("2:1 on rails", 16),
+                    "2:1 on rails: rails join nodes of equally many adapters, not of 4 and 8");
+  std::int64_t cables = 0;
+  for (const SizeCables& each : unlike.cables(unlike.design("2:1", 16))) cables += each.count;
+  CHECK(cables == unlike.design("2:1", 16).cables());
 }
 
 }  // namespace scenarios_test_size_islands

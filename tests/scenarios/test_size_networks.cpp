@@ -353,6 +353,8 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   row.model = "gpt2";
   row.node = "dgx-h100";
   row.nodes = 8;
+  row.beside = "dgx-a100";
+  row.beside_nodes = 3;
   row.gpus = 64;
   row.fabric = "{base: leaf-spine, levels: [{down: 40, oversubscription: 2}]}";
   row.switches = 3;
@@ -390,16 +392,18 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   SizeAnswer back;
   size_fields().read(size_fields().json(answer), back);
   CHECK(size_fields().json(back)["networks"] == j);
-  CHECK(size_networks_csv(all) ==
-        "network,model,node,nodes,gpus,chosen,missed,terms,error,fabric,switches,spines,rails,oversubscription,ports,"
-        "cables,"
-        "nodes_of_rack,owned_switches,price_of_switches,price_of_cables,"
-        "network_cost,cost,step_time_s,plan,has_own_plan,racks,"
-        "loss,days,on_time_probability\n"
-        "2:1,gpt2,dgx-h100,8,64,true,budget,spot,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: "
-        "2}]}\",3,1,8,2.0,100,"
-        "80,4,2,1.0,8.0,9.0,99.0,0.5,data 64,false,2,0.01,3.0,0.75\n"
-        "rail-only,'=gpt2,dgx-h100,8,64,false,,,no rails,,,,,,,,,,,,,,,,,,,,\n");
+  CHECK(
+      size_networks_csv(all) ==
+      "network,model,node,nodes,beside,beside_nodes,gpus,chosen,missed,terms,error,fabric,switches,spines,rails,"
+      "oversubscription,ports,"
+      "cables,"
+      "nodes_of_rack,owned_switches,price_of_switches,price_of_cables,"
+      "network_cost,cost,step_time_s,plan,has_own_plan,racks,"
+      "loss,days,on_time_probability\n"
+      "2:1,gpt2,dgx-h100,8,dgx-a100,3,64,true,budget,spot,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: "
+      "2}]}\",3,1,8,2.0,100,"
+      "80,4,2,1.0,8.0,9.0,99.0,0.5,data 64,false,2,0.01,3.0,0.75\n"
+      "rail-only,'=gpt2,dgx-h100,8,,,64,false,,,no rails,,,,,,,,,,,,,,,,,,,,\n");
 }
 
 }  // namespace scenarios_test_size_networks

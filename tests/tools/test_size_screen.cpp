@@ -166,10 +166,6 @@ TEST_CASE("run reproduces the step of each network that size compares, on the sc
                       "--by: only with --purchase");
   shell.check_refused(size + "--network rails-only",
                       "--network: unknown network \"rails-only\"; did you mean \"rail-only\"?");
-  shell.check_refused(
-      size + "--network choose --write-beside b.yaml",
-      "--write-beside: not with --network, which compares no jobs on owned and bought nodes; expected one of "
-      "both");
   shell.check_refused(size + "--csv -", "--switch, --csv: only with --network, for example --network choose");
 }
 

@@ -46,7 +46,7 @@ std::string cable_table(const SizeAnswer& a) {
       sum.reset();
   }
   if (sum) table.rows.push_back({"sum", "", "", "", money(sum)});
-  return fmt::format("\n  parts of {} on {} x {}, with {} in a rack\n", network->network, network->nodes, network->node,
+  return fmt::format("\n  parts of {} on {}, with {} in a rack\n", network->network, nodes_in_words(*network),
                      counted_noun(network->nodes_of_rack, "node")) +
          table.text("  ");
 }
@@ -62,7 +62,7 @@ std::string network_legend(const SizeAnswer& a) {
   std::vector<std::string> words{fmt::format("all figures count the network {}", a.counted_network)};
   for (const SizeRow& r : a.rows)
     if (r.good() && r.network.empty())
-      words.push_back(fmt::format("{}{} x {}", words.size() == 1 ? "except those of " : "", r.nodes, r.node));
+      words.push_back((words.size() == 1 ? "except those of " : "") + nodes_in_words(r));
   return wrapped("  ", words, ",");
 }
 
@@ -71,7 +71,7 @@ std::string network_table(const SizeAnswer& a) {
   const SizeNetworks& all = *a.networks;
   const bool priced = all.unpriced.empty();
   const auto cluster = [&a](const SizeNetwork& n) {
-    return fmt::format("{} x {}{}", n.nodes, n.node, n.terms == a.plain_terms ? "" : terms_in_words(n.terms));
+    return nodes_in_words(n) + (n.terms == a.plain_terms ? "" : terms_in_words(n.terms));
   };
   const bool is_one =
       std::ranges::all_of(all.rows, [&](const SizeNetwork& n) { return cluster(n) == cluster(all.rows.front()); });

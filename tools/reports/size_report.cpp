@@ -229,7 +229,7 @@ std::string missed_words(const SizeRow& row, const SizeOptions& options) {
 std::string token_table(const SizeAnswer& a) {
   const auto any = [&a](const auto& has) { return std::ranges::any_of(a.rows, has); };
   const bool has_money = any([](const SizeRow& r) { return r.good() && r.per_million() > 0; });
-  const bool has_energy = any([](const SizeRow& r) { return r.good() && r.energy > 0; });
+  const bool has_energy = any([](const SizeRow& r) { return r.good() && r.paid_energy > 0; });
   if (!has_money && !has_energy) return "";
   const auto owned = std::ranges::find_if(a.rows, [](const SizeRow& r) { return r.ownership.has_value(); });
   TextTable table{"energy and cost of tokens", ">tokens/J"};
@@ -369,7 +369,7 @@ std::string size_screen(const SizeAnswer& a) {
     cells.push_back(fmt::format("{:.1f} %", r.paid_goodput * 100));
     cells.push_back(fmt::format("{:.1f} %", r.mfu * 100));
     cells.push_back(size_money(r.paid_gpu_hours));
-    cells.push_back(r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-");
+    cells.push_back(r.paid_energy > 0 ? size_money(r.paid_energy / (1e3 * kJoulesOfKwh)) : "-");
     cells.push_back(a.currency.empty() ? "-" : size_money(r.cost));
     cells.push_back((has_terms ? r.terms + ": " : "") + in_words(r));
   }

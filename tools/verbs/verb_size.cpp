@@ -228,9 +228,6 @@ struct SizeFlags {
     options.journal = shares.points;
     options.shard = shares.requested_shard(!(json + svg + html + write + csv + write_beside).empty());
     if (!write_beside.empty() && !purchase) throw UserError("--write-beside: only with --purchase");
-    if (!write_beside.empty() && !network.empty())
-      throw UserError(
-          "--write-beside: not with --network, which compares no jobs on owned and bought nodes; expected one of both");
     return options;
   }
 

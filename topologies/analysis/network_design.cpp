@@ -243,8 +243,11 @@ std::vector<std::string> efficient_networks(const NetworkRequest& request, bool 
 std::optional<NetworkDesign> network_of_fabric(const ClusterSpec& cluster, int ports) {
   NetworkRequest request{cluster.nodes, cluster.node.hcas, ports};
   if (!cluster.others.empty()) {
-    request = {0, 1, ports};
-    for (const auto& [type, nodes] : cluster.counted_types()) request.nodes += nodes * type->hcas;
+    const auto types = cluster.counted_types();
+    const bool have_equal_adapters =
+        std::ranges::all_of(types, [&](const auto& each) { return each.first->hcas == cluster.node.hcas; });
+    request = {0, have_equal_adapters ? std::max(1, cluster.node.hcas) : 1, ports};
+    for (const auto& [type, nodes] : types) request.nodes += nodes * (type->hcas / request.adapters);
   }
   const Fabric& fabric = *cluster.fabric;
   if (fabric.type() == "nonblocking") return design_network({"nonblocking"}, request);
@@ -254,7 +257,7 @@ std::optional<NetworkDesign> network_of_fabric(const ClusterSpec& cluster, int p
     if (level.oversubscription != 1) return std::nullopt;
   const FabricLevel& leaf = levels.front();
   if (is_by_rails(cluster)) {
-    if (!cluster.others.empty()) return std::nullopt;
+    if (!cluster.others.empty() && request.adapters != cluster.node.hcas) return std::nullopt;
     const bool is_joined = fabric.joins_rails();
     if (leaf.oversubscription == 1)
       return design_network({is_joined ? "rail-optimized" : "rail-only", 1, true, is_joined}, request);

@@ -9,8 +9,8 @@ namespace trainyard {
 
 double Result::training_energy() const {
   if (!energy || training_time.value <= 0) return 0;
-  // Failures cost repeated work, at full power, and down time, at idle power.
-  const double down = failures ? failures->down.value : 0, busy = whole_time().value - down;
+  // Failures cost repeated work, at full power, and time without work, at idle power.
+  const double down = failures ? (failures->down + failures->without_node).value : 0, busy = whole_time().value - down;
   return energy->pue * (energy->devices() / whole_step().value * busy + energy->idle_power * down);
 }
 
@@ -118,7 +118,9 @@ JsonFields<RentCost> rent_cost_fields() {
       .value("goodput", "share", &C::goodput, "useful share of the time")
       .value("paid_hours", "h", &C::paid_hours, "hours of the cluster that are used, or reserved if these are more")
       .when_since(
-          "training", [](const C& c) { return c.error.empty(); }, "if it is possible");
+          "training", [](const C& c) { return c.error.empty(); }, "if it is possible")
+      .value("energy_J", "J", &C::energy, "energy of the site in that time, with that of lost work and of down time")
+      .when(&C::energy, "if the power of the devices is stated");
 }
 
 JsonFields<Money> money_fields() {

@@ -26,10 +26,14 @@ struct ClusterName {
   std::string terms = {};    ///< way to pay; empty: there are no prices
   std::string beside = {};   ///< type of owned nodes in the same job; empty: there are none
   int beside_nodes = 0;      ///< number of these nodes
-  /// Returns true if the other is the same model on as many nodes of the same type.
-  bool has_nodes_of(const ClusterName& other) const {
-    return model == other.model && node == other.node && nodes == other.nodes;
+  /// Returns true if both train the same model on the same types of nodes, beside the same owned ones: they differ in their
+  /// number of nodes at most.
+  bool has_types_of(const ClusterName& other) const {
+    return model == other.model && node == other.node && beside == other.beside && beside_nodes == other.beside_nodes;
   }
+  /// Returns true if both train the same model on the same nodes.
+  bool has_nodes_of(const ClusterName& other) const { return has_types_of(other) && nodes == other.nodes; }
+  int all_nodes() const { return nodes + beside_nodes; }
 };
 
 /// A part of a training, on the nodes that are delivered by then.
@@ -66,7 +70,8 @@ struct SizeRow : ClusterName {
   double cost = 0;                           ///< cost of the training, or purchase price, or device-hours
   double end_days = 0, wait_days = 0;  ///< days until the training ends, and those until all its nodes are delivered
   double paid_goodput = 1, paid_gpu_hours = 0;  ///< goodput and device-hours on these terms
-  bool pareto = false;  ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
+  double paid_energy = 0;  ///< energy of the site on these terms, with that of spot interruptions, J; 0: unknown
+  bool pareto = false;     ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
   double parameters = 0, tokens = 0, steps = 0;  ///< `tokens` and `steps`: those of the whole training
   StepDoubt doubt;                               ///< doubt of the step time
   std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
@@ -85,7 +90,7 @@ struct SizeRow : ClusterName {
   bool good() const { return error.empty(); }
   double days() const { return time / kSecondsOfDay; }
   double samples() const { return steps * static_cast<double>(batch); }
-  double tokens_per_joule() const { return energy > 0 ? tokens / energy : 0; }
+  double tokens_per_joule() const { return paid_energy > 0 ? tokens / paid_energy : 0; }
   /// Returns the cost of a million tokens on the terms by which it is judged; of a purchase, that of owning the cluster
   /// for the time of the training. 0: there are no prices.
   double per_million() const;
@@ -120,6 +125,7 @@ struct SizeGap : ClusterName {
   int from = 0;  ///< the simulated number below, or above: the fewest in time, or the last that follow without a gap
   int most = 0;  ///< the largest number of the gap; 0: the gap is below `from`
   double least_cost = 0;  ///< no number of the gap costs less; 0: not known
+  int efficient = 0;      ///< simulated number whose node-days bound those of the gap; 0: `from`
   bool is_above() const { return most > 0; }
   const char* words() const { return is_above() ? "more than" : "fewer than"; }
 };
@@ -351,7 +357,7 @@ template <class Cluster>
 std::string nodes_in_words(const Cluster& c) {
   const std::string words = nodes_in_words(c.nodes, c.node, c.beside_nodes, c.beside);
   if constexpr (requires { c.number; })
-    return c.number.empty() ? words : c.number + " " + words;
+    return c.number.empty() ? words : "perhaps " + c.number + " " + words;
   else
     return words;
 }

@@ -142,7 +142,7 @@ class ChangeFinder {
   }
 
   /// Returns the gap of which a size may be the decision at a value instead of the way `next`. Null: no size may. A larger
-  /// size takes no fewer node-days than the simulated one next to it. A smaller one takes more days than the present
+  /// size takes no fewer node-days than the simulated one next to it, or than an efficient one (SizeGap). A smaller one takes more days than the present
   /// deadline, and may become the decision before `next` does.
   const SizeGap* gap_at(const VariedQuantity& quantity, double value, const std::optional<std::size_t>& next) const {
     const SizeGap* found = nullptr;
@@ -153,14 +153,15 @@ class ChangeFinder {
     for (const SizeGap& gap : answer_.gaps)
       for (std::size_t i = 0; i < payments_.size(); ++i) {
         const SizeRow& row = *payments_[i].row;
+        const int nodes = gap.efficient > 0 ? gap.efficient : gap.from;
         const bool is_of_gap =
-            has_same_types(row, gap) && row.nodes == gap.from && row.parameters == payments_[decided_].row->parameters;
+            row.has_types_of(gap) && row.nodes == nodes && row.parameters == payments_[decided_].row->parameters;
         if (!is_of_gap) continue;
         const PaymentFigures figures = quantity.figures(i, value);
         const double share = static_cast<double>(gap.nodes) / gap.from;
         const double cost = gap.is_above() ? std::max(figures.cost, gap.least_cost) : figures.cost * share;
         const double days = gap.is_above()
-                                ? figures.needed_days * gap.from / gap.most
+                                ? figures.needed_days * nodes / gap.most
                                 : figures.needed_days * answer_.days / payments_[i].needed_days() * (1 + kTie);
         const double most = gap.is_above() ? cost_of_next : own_cost;
         if (cost >= std::min(least, most * (1 - kTie)) || !limits.admits(cost, days)) continue;

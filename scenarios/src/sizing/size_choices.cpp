@@ -212,7 +212,7 @@ std::vector<PricePart> SizePrices::purchase_parts(const Payment& payment) {
 
 std::string late_delivery(const SizeAnswer& answer, const SizeChoice& choice) {
   for (const SizeRow& row : answer.rows)
-    if (row.has_nodes_of(choice) && row.beside == choice.beside && row.ownership && choice.terms == kPurchase)
+    if (row.has_nodes_of(choice) && row.ownership && choice.terms == kPurchase)
       if (const double days = row.ownership->delivery / kSecondsOfDay; days >= answer.days && row.phases.empty())
         return fmt::format(", since it is delivered after {}", days_words(days));
   return "";
@@ -232,13 +232,13 @@ SizeChoice choice_of_payment(const SizeAnswer& answer, const Payment& payment) {
     const StepRange range = DoubtModel::shipped().range(row.doubt, kLikely);
     choice.likely_days = {payment.end_at(range.low), payment.end_at(range.high)};
   }
-  const double time = payment.grows ? (payment.end() - row.phases.front().begin_days) * kSecondsOfDay : row.time;
-  if (time > 0) choice.power = row.energy / time;
+  const double time = payment.grows ? (payment.end() - row.phases.front().begin_days) : payment.days;
+  if (time > 0) choice.power = payment.energy / (time * kSecondsOfDay);
   choice.risk = row.risk;
   choice.missed = missed_by(answer, payment);
   choice.money = payment.cost;
   choice.tokens = row.tokens;
-  choice.tokens_per_joule = row.tokens_per_joule();
+  if (payment.energy > 0) choice.tokens_per_joule = row.tokens / payment.energy;
   if (payment.terms != kPurchase) return choice;
   choice.money = row.ownership->training;
   choice.purchase = row.ownership->price();

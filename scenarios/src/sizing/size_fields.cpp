@@ -92,8 +92,10 @@ JsonFields<SizeRow> size_row_fields() {
       .value("gpu_hours", "h", &R::gpu_hours, "device-hours of the training")
       .when_since("training_s", is_good, if_possible)
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
+      .value("paid_energy_J", "J", &R::paid_energy, "that energy on these terms, with spot with that of interruptions")
       .value(
-          "tokens_per_J", "1/J", [](auto& r) { return r.tokens_per_joule(); }, "tokens a joule, measured at the site")
+          "tokens_per_J", "1/J", [](auto& r) { return r.tokens_per_joule(); },
+          "tokens a joule on these terms, measured at the site")
       .when_since("energy_J", &R::energy, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by rents on demand, or of electricity")
       .when(&R::money, "with prices of rents")

@@ -82,12 +82,12 @@ void PlainPlans::rank(bool recomputes) {
 
 double PlainPlans::floor() { return groups_.empty() ? kNoPlainPlan : groups_.front().first; }
 
-std::optional<SimulatedPlan> PlainPlans::simulate(double headroom, double useful) {
+std::optional<SimulatedPlan> PlainPlans::next(double headroom, double useful) {
   const double usable = runner_.capacity() * (1 - headroom);
-  for (std::size_t next = 0; next < groups_.size();) {
+  while (next_ < groups_.size()) {
     std::vector<PlanPoint> points;
-    for (const std::size_t end = std::min(groups_.size(), next + kJudgedGroups); next < end; ++next)
-      for (const PlanPoint& point : space_.points(groups_[next].second))
+    for (const std::size_t end = std::min(groups_.size(), next_ + kJudgedGroups); next_ < end; ++next_)
+      for (const PlanPoint& point : space_.points(groups_[next_].second))
         if (point.zero <= ZeroStage::optimizer && point.chunks == 1 && point.offload == "none") points.push_back(point);
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
     end_if_interrupted();
@@ -96,9 +96,16 @@ std::optional<SimulatedPlan> PlainPlans::simulate(double headroom, double useful
       if (judged[i].fits(usable) && (!best || judged[i].floor < judged[*best].floor)) best = i;
     if (!best) continue;
     if (judged[*best].floor >= useful) return std::nullopt;
-    const PlanOutcome outcome = runner_.outcomes({points[*best]}).front();
+    return SimulatedPlan{points[*best], judged[*best].floor, {}};
+  }
+  return std::nullopt;
+}
+
+std::optional<SimulatedPlan> PlainPlans::simulate(double headroom, double useful) {
+  while (std::optional<SimulatedPlan> plan = next(headroom, useful)) {
+    plan->outcome = runner_.outcomes({plan->point}).front();
     end_if_interrupted();
-    if (outcome.leaves(headroom)) return SimulatedPlan{points[*best], judged[*best].floor, outcome};
+    if (plan->outcome.leaves(headroom)) return plan;
   }
   return std::nullopt;
 }
@@ -139,6 +146,22 @@ SizeBound bound_of(SizeQuestion& question, const SizeCase& size_case, int room) 
   return bound;
 }
 
+namespace {
+
+/// Takes the first plain plan that leaves the headroom of the row. It is simulated once, with its whole training. Returns
+/// false if there is none.
+bool take_first_plan(const SizeQuestion& question, const PlanQuestion& read, PlainPlans& plans, SizeRow& row) {
+  while (const std::optional<SimulatedPlan> plan = plans.next(row.headroom)) {
+    SizeRow tried = row;
+    if (!take_plan(question, read, plans.space(), plan->point, row.batch, tried).leaves(row.headroom)) continue;
+    row = std::move(tried);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_case, const SizeBound& bound, int room) {
   std::optional<SizeRow> best;
   const SizeOptions& options = question.options();
@@ -154,9 +177,8 @@ std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_ca
       const PlanQuestion read = read_plan_question(question.scenario(size_case, nodes, true), question.name());
       PlainPlans plans(read, sized_space(read, question.document()));
       row.headroom = options.headroom.value_or(default_headroom(read.base));
-      if (const std::optional<SimulatedPlan> plan = plans.simulate(row.headroom)) {
-        row.batch = read.base.global_batch_size;
-        take_plan(question, read, plans.space(), *plan, row.batch, row);
+      row.batch = read.base.global_batch_size;
+      if (take_first_plan(question, read, plans, row)) {
         const double left = question.days_left(size_case, nodes);
         if (!best || row.time < best->time) best = row;
         if (row.days() <= left) break;
@@ -218,8 +240,8 @@ void keep_first_row(SizeAnswer& answer, const SizeRow& first_row) {
   };
   const bool is_needed = !answer.unfinished.empty() || (meets(first_row) && std::ranges::none_of(answer.rows, meets));
   if (!is_needed) return;
-  const auto same = std::ranges::find_if(
-      answer.rows, [&first_row](const SizeRow& row) { return row.has_nodes_of(first_row) && row.beside.empty(); });
+  const auto same =
+      std::ranges::find_if(answer.rows, [&first_row](const SizeRow& row) { return row.has_nodes_of(first_row); });
   if (same == answer.rows.end())
     answer.rows.push_back(first_row);
   else if (!same->good() || first_row.time < same->time)

@@ -19,6 +19,9 @@ class PlainPlans {
 
   /// Returns a lower bound of the step times of all plain plans, s. Infinite: none fits. Throws Interruption.
   double floor();
+  /// Returns the next plain plan that should leave this share of the memory free, not simulated: the one with the lowest bound
+  /// of the next groups of plans. No value: there is none whose bound is below `useful`, s. Throws Interruption.
+  std::optional<SimulatedPlan> next(double headroom, double useful = std::numeric_limits<double>::infinity());
   /// Simulates a plain plan that leaves this share of the memory free, one of those with the lowest bounds. No value:
   /// none was found whose bound is below `useful`, s. Throws Interruption.
   std::optional<SimulatedPlan> simulate(double headroom, double useful = std::numeric_limits<double>::infinity());
@@ -32,6 +35,7 @@ class PlainPlans {
   Journal journal_;
   PlanRunner runner_;
   std::vector<std::pair<double, PlanPoint>> groups_;  // groups that may fit, lowest floor first
+  std::size_t next_ = 0;                              // first group that was not judged
 
   void rank(bool recomputes);
 };

@@ -23,10 +23,15 @@ class NextSizes {
         unit_(std::max(1, question.options().unit)) {}
 
   void run() {
+    const double work = question_.options().work, seconds = question_.options().search_seconds;
+    const int most =
+        work > 0 && seconds <= 0
+            ? static_cast<int>(std::clamp(kNextSizes * kWorkOfCluster / work, 1.0 * kNextSizes, 1.0 * kMostNextSizes))
+            : kNextSizes;
     for (int count = 0;; ++count) {
       find_gaps();
       judge_sizes(answer_, question_.prices());
-      const SizeGap* next = count < kNextSizes ? wanted() : nullptr;
+      const SizeGap* next = count < most ? wanted() : nullptr;
       if (!next) return;
       simulate(*next);
     }
@@ -42,36 +47,11 @@ class NextSizes {
 
   SizeRow* find_row(const ClusterName& name) const {
     const auto found = std::ranges::find_if(
-        answer_.rows, [&name](const SizeRow& row) { return row.nodes == name.nodes && has_same_types(row, name); });
+        answer_.rows, [&name](const SizeRow& row) { return row.nodes == name.nodes && row.has_types_of(name); });
     return found == answer_.rows.end() ? nullptr : &*found;
   }
   static std::string words_of(const ClusterName& name) {
     return name.model + " on " + nodes_in_words(name.nodes, name.node, name.beside_nodes, name.beside);
-  }
-
-  /// Lists the cases, and those beside owned nodes that have rows.
-  std::vector<SizeCase> all_cases() const {
-    std::vector<SizeCase> all = cases_;
-    for (const SizeRow& row : answer_.rows) {
-      if (row.beside.empty()) continue;
-      const auto is_case = [&](const SizeCase& size_case) { return has_same_types(name_of(size_case), row); };
-      const auto plain = std::ranges::find_if(cases_, [&](const SizeCase& size_case) {
-        return size_case.node.name == row.node && question_.model_of(size_case) == row.model;
-      });
-      if (plain == cases_.end() || std::ranges::any_of(all, is_case)) continue;
-      const Catalog& catalog = question_.catalog();
-      all.push_back(*plain);
-      all.back().beside =
-          OwnedNodes{read_node(catalog.resolve("node", Node::scalar_node(row.beside)), catalog), row.beside_nodes};
-    }
-    return all;
-  }
-
-  ClusterName name_of(const SizeCase& size_case) const {
-    ClusterName name{question_.model_of(size_case), size_case.node.name};
-    if (size_case.beside) name.beside = size_case.beside->node.name;
-    if (size_case.beside) name.beside_nodes = size_case.beside->nodes;
-    return name;
   }
 
   int room_for(const SizeCase& size_case) const {
@@ -82,11 +62,11 @@ class NextSizes {
 
   void find_gaps() {
     answer_.gaps.clear();
-    for (const SizeCase& size_case : all_cases()) {
+    for (const SizeCase& size_case : question_.all_cases(cases_, answer_.rows)) {
       int fewest = 0;
-      const ClusterName name = name_of(size_case);
+      const ClusterName name = question_.name_of(size_case);
       for (const SizeRow& row : answer_.rows) {
-        const bool counts = has_same_types(row, name) && row.good();
+        const bool counts = row.has_types_of(name) && row.good();
         if (counts && meets_deadline(answer_, row) && (fewest == 0 || row.nodes < fewest)) fewest = row.nodes;
       }
       if (fewest == 0) continue;
@@ -109,8 +89,9 @@ class NextSizes {
         gap.nodes = nodes;
     }
     if (gap.nodes == 0) return;
+    if (!answer_.purchase) take_rounder(counts, gap);
     for (const SizeRow& row : answer_.rows)
-      if (has_same_types(row, name) && row.nodes > gap.nodes) gap.most = std::min(gap.most, row.nodes - unit_);
+      if (row.has_types_of(name) && row.nodes > gap.nodes) gap.most = std::min(gap.most, row.nodes - unit_);
     if (answer_.purchase && answer_.total_years <= 0) {
       const NodeType& type = size_case.node;
       const Purchase& purchase = question_.prices().purchase;
@@ -120,11 +101,32 @@ class NextSizes {
     answer_.gaps.push_back(gap);
   }
 
+  /// If the last simulated number takes more node-days than a smaller one, because few splits divide a batch among its nodes,
+  /// takes a doubling of the smaller one as the next number. A rent may cost less there.
+  void take_rounder(const NodeCounts& counts, SizeGap& gap) const {
+    constexpr double least_gain = 0.05;
+    const SizeRow *efficient = nullptr, *last = nullptr;
+    const auto node_days = [](const SizeRow& row) { return row.nodes * row.days(); };
+    for (const SizeRow& row : answer_.rows) {
+      if (!row.has_types_of(gap) || !row.good() || row.nodes > gap.from) continue;
+      if (row.nodes == gap.from) last = &row;
+      if (!efficient || node_days(row) < node_days(*efficient)) efficient = &row;
+    }
+    if (!efficient || !last || node_days(*last) < node_days(*efficient) * (1 + least_gain)) return;
+    int rounder = efficient->nodes;
+    while (rounder <= gap.from) rounder *= 2;
+    ClusterName size = gap;
+    size.nodes = rounder;
+    if (rounder > counts.most || find_row(size) || !counts.has_plan(rounder)) return;
+    gap.nodes = rounder;
+    gap.efficient = efficient->nodes;
+  }
+
   /// Adds the largest number below the fewest ones if its search ended as soon as it was known to be late.
   void add_below(const ClusterName& name, int fewest) {
     const SizeRow* below = nullptr;
     for (const SizeRow& row : answer_.rows)
-      if (has_same_types(row, name) && row.nodes < fewest && (!below || row.nodes > below->nodes)) below = &row;
+      if (row.has_types_of(name) && row.nodes < fewest && (!below || row.nodes > below->nodes)) below = &row;
     if (!below || below->good() || below->refused || below->too_large) return;
     if (searched_.contains(words_of(*below))) return;
     SizeGap gap{name, fewest, 0, 0};
@@ -144,7 +146,7 @@ class NextSizes {
       const double distance = std::abs(threshold.threshold / threshold.value - 1);
       if (threshold.number.empty() || distance >= least) continue;
       for (const SizeGap& gap : answer_.gaps)
-        if (has_same_types(gap, threshold) && gap.from == threshold.nodes && gap.words() == threshold.number) {
+        if (gap.has_types_of(threshold) && gap.from == threshold.nodes && gap.words() == threshold.number) {
           nearest = &gap;
           least = distance;
         }
@@ -153,12 +155,9 @@ class NextSizes {
   }
 
   void simulate(const SizeGap& gap) {
-    const std::vector<SizeCase> all = all_cases();
-    const auto found =
-        std::ranges::find_if(all, [&](const SizeCase& size_case) { return has_same_types(name_of(size_case), gap); });
     const ClusterName name = gap;
     searched_.insert(words_of(name));
-    SizeRow row = searches_.row(*found, name.nodes, 0);
+    SizeRow row = searches_.row(*question_.case_of(name, cases_), name.nodes, 0);
     if (SizeRow* same = find_row(name))
       *same = std::move(row);
     else
@@ -188,7 +187,7 @@ const SizeGap* gap_before_next(const SizeAnswer& answer, const std::vector<Payme
                                const Payment& decision) {
   const Payment* next = next_payment(answer, payments, decision);
   for (const SizeGap& gap : answer.gaps) {
-    if (!gap.is_above() || !has_same_types(*decision.row, gap) || decision.row->nodes != gap.from) continue;
+    if (!gap.is_above() || !decision.row->has_types_of(gap) || decision.row->nodes != gap.from) continue;
     const double least_cost = std::max(gap.least_cost, decision.cost);
     if ((!next || least_cost < next->cost) && (answer.budget <= 0 || least_cost <= answer.budget)) return &gap;
   }

@@ -6,8 +6,9 @@
 
 namespace trainyard {
 
-/// The most sizes that are searched to name the next decisions. A search takes as long as that of any other size.
-constexpr int kNextSizes = 4;
+/// The most sizes that are searched to name the next decisions: a search takes as long as that of any other size. With less
+/// work for each, more of them are.
+constexpr int kNextSizes = 4, kMostNextSizes = 8;
 
 /// Searches the sizes next to the fewest enough that may be the decision beyond a threshold, or may come next to the
 /// decision, one after the other. It sets `gaps` of the answer, whose rows must have the sizes of all cases, and judges them.

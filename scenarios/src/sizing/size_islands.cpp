@@ -8,8 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "models/reading/document_text.hpp"
-#include "scenarios/src/sizing/size_choices.hpp"
+#include "scenarios/src/sizing/size_island_rows.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -19,20 +18,11 @@ namespace {
 constexpr std::size_t kIslandTypes = 3;
 constexpr int kMostIslandNodes = 4096;
 
-std::string percent_of(double share) { return fmt::format("{:.3g} %", share * 100); }
-
-/// The training of a row on a part of its samples.
-struct PartOfTraining {
-  SizeRow row;
-  double end = 0;     ///< days until it ends, including the delivery
-  double needed = 0;  ///< the least deadline that it meets, with the requested probability, days
-};
-
-class IslandSearch {
+class IslandSearch : IslandRows {
  public:
   IslandSearch(SizeAnswer& answer, SizeQuestion& question, const std::vector<SizeCase>& cases,
                const IslandSearches& searches)
-      : answer_(answer),
+      : IslandRows(answer, question),
         question_(question),
         cases_(cases),
         searches_(searches),
@@ -51,7 +41,6 @@ class IslandSearch {
   }
 
  private:
-  SizeAnswer& answer_;
   SizeQuestion& question_;
   const std::vector<SizeCase>& cases_;
   const IslandSearches& searches_;
@@ -100,18 +89,6 @@ class IslandSearch {
     return others;
   }
 
-  /// Returns the cheapest size in time on these types of nodes, else the fastest one. Null: none was evaluated.
-  const SizeRow* best_row(const std::string& node, const std::string& beside) const {
-    const SizeRow* best = nullptr;
-    const auto rank = [this](const SizeRow& row) {
-      const bool in_time = row.good() && meets_deadline(answer_, row);
-      return std::tuple(!row.good(), !in_time, in_time ? size_cost(answer_, row) : row.time);
-    };
-    for (const SizeRow& row : answer_.rows)
-      if (row.node == node && row.beside == beside && (!best || rank(row) < rank(*best))) best = &row;
-    return best;
-  }
-
   /// Returns nodes of one type, from the table of sizes if it has them with figures.
   const SizeRow& row_alone(const SizeCase& size_case, int nodes) {
     for (const SizeRow& row : answer_.rows)
@@ -142,38 +119,6 @@ class IslandSearch {
     return best;
   }
 
-  SizeIsland island(IslandKind kind, const SizeRow& row) const {
-    SizeIsland all;
-    all.kind = kind;
-    if (kind != IslandKind::owned_alone) {
-      all.node = row.node;
-      all.nodes = row.nodes;
-    }
-    all.gpus = row.gpus;
-    all.error = row.error;
-    if (!row.good()) return all;
-    all.plan = row.plan;
-    all.step_time = row.step_time;
-    all.samples_per_s = static_cast<double>(row.batch) / row.step_time;
-    all.days = row.days();
-    all.scenarios.push_back(yaml_text(row.document));
-    const std::optional<Payment> payment = purchase_of(answer_, row);
-    if (!payment) {
-      all.error = "prices.purchase lacks one of its types of nodes";
-      return all;
-    }
-    all.days = payment->end();
-    all.cost = payment->cost;
-    all.missed = missed_by(answer_, *payment);
-    all.bought_nodes = bought_nodes_of(row);
-    all.bought_gpus = all.bought_nodes * devices_of_node(row.node);
-    return all;
-  }
-
-  int devices_of_node(const std::string& node) const {
-    return read_node(question_.catalog().resolve("node", Node::scalar_node(node)), question_.catalog()).gpus;
-  }
-
   void compare_with(const OwnedNodes& owned, const SizeRow& own_row, const SizeCase& other,
                     std::vector<SizeIsland>& rows) {
     SizeIsland refused;
@@ -194,8 +139,10 @@ class IslandSearch {
     question_.rough_hours(other);  // takes the tokens
     SizeCase both = other;
     both.beside = owned;
-    find(both, first_guess(other, own_row), most, stated,
-         [&](int nodes, bool late_is_enough) { return tried(row_of_both(both, nodes, late_is_enough)); });
+    const int guess = first_guess(other, own_row);
+    const auto look = [&](int nodes, bool late_is_enough) { return tried(row_of_both(both, nodes, late_is_enough)); };
+    find(both, guess, most, stated, look);
+    while (searches_.improve(both)) find(both, guess, most, stated, look);
     if (const SizeRow* best = best_row(other.node.name, owned.node.name)) {
       const SizeRow row = *best;
       SizeIsland one_job = island(IslandKind::one_job, row);
@@ -206,8 +153,6 @@ class IslandSearch {
     }
     if (own_row.good()) add_two_jobs(own_row, other, most, stated, rows);
   }
-
-  static double samples_per_s(const SizeRow& row) { return static_cast<double>(row.batch) / row.step_time; }
 
   /// Returns the number of nodes to buy if the question states that of all devices, else 0.
   int stated_nodes(const OwnedNodes& owned, const SizeCase& other) const {
@@ -234,7 +179,8 @@ class IslandSearch {
       look(stated, false);
       return stated;
     }
-    const NodeCounts counts{unit_, most, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, look};
+    const NodeCounts counts{unit_, most, [&](int nodes) { return searches_.has_plan(size_case, nodes); }, look,
+                            size_case.beside ? size_case.beside->nodes : 0};
     return find_fewest_nodes(std::min(guess, most), counts).in_time;
   }
 
@@ -259,13 +205,6 @@ class IslandSearch {
     part.row.time *= share;
     take_end(part);
     return part;
-  }
-
-  void take_end(PartOfTraining& part) const {
-    part.row.phases.clear();  // each of two jobs begins on all of its nodes
-    const std::optional<Payment> payment = purchase_of(answer_, part.row);
-    part.end = payment ? payment->end() : part.row.days();
-    part.needed = payment ? payment->needed_days() : part.end;
   }
 
   /// Computes the job of a row on so many steps.
@@ -303,148 +242,18 @@ class IslandSearch {
                  steps = std::ceil((samples - own_steps * own_batch) / static_cast<double>(bought_row.batch));
     if (own_steps < 1 || steps < 1) return;
     const PartOfTraining first = part_of_steps(own_row, own_steps), second = part_of_steps(bought_row, steps);
-    SizeIsland jobs = island(IslandKind::two_jobs, second.row);
-    if (jobs.good()) {
-      const double needed = std::max(first.needed, second.needed);
-      jobs.gpus += own_row.gpus;
-      jobs.owned_step_time = own_row.step_time;
-      jobs.owned_share = own_steps * own_batch / samples;
-      jobs.samples_per_s += samples_per_s(own_row);
-      jobs.days = std::max(first.end, second.end);
-      if (answer_.total_years > 0 && own_row.ownership) jobs.cost += own_row.ownership->total();
-      const bool is_dear = answer_.budget > 0 && jobs.cost > answer_.budget;
-      jobs.missed = needed <= answer_.days ? (is_dear ? "budget" : "") : is_dear ? "deadline and budget" : "deadline";
-      jobs.scenarios.insert(jobs.scenarios.begin(), yaml_text(first.row.document));
-    }
-    rows.push_back(jobs);
-  }
-};
-
-/// States the reason of a comparison of islands.
-class IslandWords {
- public:
-  IslandWords(const SizeAnswer& answer, const SizeIslands& islands) : answer_(answer), islands_(islands) {}
-
-  std::string reason() const {
-    const SizeIsland* best = nullptr;
-    for (const SizeIsland& row : islands_.rows)
-      if (row.kind != IslandKind::two_jobs && row.good() && row.missed.empty() && (!best || is_better(row, *best)))
-        best = &row;
-    std::vector<std::string> all{best ? winner(*best) : "No way to train one model on them meets all conditions"};
-    for (const IslandKind kind :
-         {IslandKind::owned_alone, IslandKind::more_owned, IslandKind::bought_alone, IslandKind::one_job})
-      if (const SizeIsland* other = best_of(kind); other && (!best || best->kind != kind))
-        all.push_back(compared(*other, best));
-    const SizeIsland* one_job = best && best->kind == IslandKind::one_job ? best : best_of(IslandKind::one_job);
-    if (one_job && one_job->of_two_jobs)
-      all.push_back(fmt::format("in one job the nodes train on {:.4g} samples/s, {} {} than in a job on each type",
-                                one_job->samples_per_s, percent_of(std::abs(*one_job->of_two_jobs - 1)),
-                                *one_job->of_two_jobs < 1 ? "fewer" : "more"));
-    if (const SizeIsland* jobs = best_of(IslandKind::two_jobs)) all.push_back(two_models(*jobs, best));
-    return fmt::format("{}.", fmt::join(all, "; "));
-  }
-
- private:
-  const SizeAnswer& answer_;
-  const SizeIslands& islands_;
-
-  static bool is_better(const SizeIsland& a, const SizeIsland& b) {
-    return std::pair(a.cost, a.days) < std::pair(b.cost, b.days);
-  }
-
-  /// Returns the best row of a way: one that meets all conditions, else the fastest. Null: the way has no training.
-  const SizeIsland* best_of(IslandKind kind) const {
-    const SizeIsland* best = nullptr;
-    const auto rank = [](const SizeIsland& row) {
-      const bool meets = row.missed.empty();
-      return std::tuple(!meets, meets ? row.cost : row.days);
-    };
-    for (const SizeIsland& row : islands_.rows)
-      if (row.kind == kind && row.good() && (!best || rank(row) < rank(*best))) best = &row;
-    return best;
-  }
-
-  std::string bought_words(const SizeIsland& row) const { return fmt::format("{} x {}", row.bought_nodes, row.node); }
-  std::string owned_words() const { return fmt::format("{} x {}", islands_.nodes, islands_.node); }
-  int used_nodes(const SizeIsland& row) const { return static_cast<int>(row.gpus / (islands_.gpus / islands_.nodes)); }
-  std::string money(double amount) const { return money_words(amount, answer_.currency); }
-
-  std::string winner(const SizeIsland& row) const {
-    if (row.kind == IslandKind::owned_alone)
-      return fmt::format("{}the {} that are owned meet all conditions alone: {}, and nothing is bought",
-                         used_nodes(row) < islands_.nodes ? fmt::format("{} of ", used_nodes(row)) : "", owned_words(),
-                         days_words(row.days));
-    if (row.kind == IslandKind::more_owned)
-      return fmt::format("{} more beside the {} that are owned cost least for one model: {} and {}", bought_words(row),
-                         owned_words(), money(row.cost), days_words(row.days));
-    if (row.kind == IslandKind::bought_alone)
-      return fmt::format("{} alone cost least for one model: {} and {}; the {} that are owned are left to other work",
-                         bought_words(row), money(row.cost), days_words(row.days), owned_words());
-    return fmt::format("one job on {} beside the {} that are owned costs least for one model: {} and {}",
-                       bought_words(row), owned_words(), money(row.cost), days_words(row.days));
-  }
-
-  /// Says by how much a cost differs from that of the best way: ", 12 % more".
-  std::string difference(double cost, const SizeIsland* best) const {
-    if (!best) return "";
-    if (best->cost <= 0 || cost == best->cost) return cost == best->cost ? ", equally much" : "";
-    return fmt::format(", {} {}", percent_of(std::abs(cost / best->cost - 1)), cost > best->cost ? "more" : "less");
-  }
-
-  std::string compared(const SizeIsland& row, const SizeIsland* best) const {
-    const std::string name = row.kind == IslandKind::owned_alone  ? "the owned nodes alone"
-                             : row.kind == IslandKind::more_owned ? bought_words(row) + " more beside the owned ones"
-                             : row.kind == IslandKind::bought_alone
-                                 ? bought_words(row) + " alone"
-                                 : "one job on " + bought_words(row) + " and the owned nodes";
-    const std::string days = days_words(row.days);
-    if (!row.missed.empty())
-      return fmt::format("{} {} the {}: {}{}", name, row.kind == IslandKind::one_job ? "misses" : "miss", row.missed,
-                         days, row.cost > 0 ? " and " + money(row.cost) : "");
-    return fmt::format("{} {} {}{}, and {} {}", name, row.kind == IslandKind::one_job ? "costs" : "cost",
-                       money(row.cost), difference(row.cost, best), row.kind == IslandKind::one_job ? "takes" : "take",
-                       days);
-  }
-
-  std::string two_models(const SizeIsland& row, const SizeIsland* best) const {
-    return fmt::format(
-        "two jobs train two models, the owned nodes one on {} of the samples, {} the other: {}{} and {}{}",
-        percent_of(row.owned_share), bought_words(row), money(row.cost), difference(row.cost, best),
-        days_words(row.days), row.missed.empty() ? "" : ", which misses the " + row.missed);
+    rows.push_back(two_jobs(first, second, own_steps * own_batch / samples));
   }
 };
 
 }  // namespace
-
-const char* name_of(IslandKind kind) {
-  constexpr const char* names[] = {"owned alone", "more of them", "bought alone", "one job", "two jobs"};
-  return names[static_cast<std::size_t>(kind)];
-}
 
 void search_islands(SizeAnswer& answer, SizeQuestion& question, const std::vector<SizeCase>& cases,
                     const IslandSearches& searches) {
   const SizeOptions& options = question.options();
   const bool has_models = options.models.size() > 1;
   if (!options.purchase || !options.shard.is_whole() || has_models || cases.empty()) return;
-  if (options.networks.empty()) return IslandSearch(answer, question, cases, searches).run();
-  for (const auto& [name, count] : question.prices().purchase.owned_nodes)
-    if (count > 0 && std::ranges::any_of(cases, [&name](const SizeCase& other) { return other.node.name != name; }))
-      answer.left_out.push_back(fmt::format(
-          "one job on {} x {}, which are owned, and bought nodes of another type (--network joins equal nodes)", count,
-          name));
-}
-
-std::string island_reason(const SizeAnswer& answer, const SizeIslands& islands) {
-  return IslandWords(answer, islands).reason();
-}
-
-const SizeIsland* best_shared_job(const SizeAnswer& answer) {
-  const SizeIsland* best = nullptr;
-  const auto rank = [](const SizeIsland& row) { return std::tuple(!row.missed.empty(), row.cost, row.days); };
-  for (const SizeIslands& islands : answer.islands)
-    for (const SizeIsland& row : islands.rows)
-      if (row.kind == IslandKind::one_job && row.good() && (!best || rank(row) < rank(*best))) best = &row;
-  return best;
+  IslandSearch(answer, question, cases, searches).run();
 }
 
 }  // namespace trainyard

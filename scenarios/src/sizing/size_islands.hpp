@@ -12,10 +12,12 @@ struct IslandSearches {
   std::function<bool(const SizeCase&, int nodes)> has_plan;
   /// Returns the best plan on a number of nodes. `useful`: longest useful training, days; 0: any.
   std::function<SizeRow(const SizeCase&, int nodes, double useful)> row;
+  /// Tries plans of other sizes on the sizes of a case. Returns true if a late one is in time now.
+  std::function<bool(const SizeCase&)> improve;
 };
 
-/// Compares the ways to train on nodes that are owned and on bought ones of another type, if clusters are bought, one
-/// model is asked about, and networks are not compared. It adds the sizes of one job on both to the rows of the answer,
+/// Compares the ways to train on nodes that are owned and on bought ones of another type, if clusters are bought and one
+/// model is asked about. It adds the sizes of one job on both to the rows of the answer,
 /// which all take part in its decision, and sets `islands` without their reasons. The rows of the answer must have the
 /// sizes of all cases. Throws Interruption.
 void search_islands(SizeAnswer&, SizeQuestion&, const std::vector<SizeCase>&, const IslandSearches&);

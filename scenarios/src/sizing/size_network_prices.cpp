@@ -17,10 +17,6 @@
 namespace trainyard {
 namespace {
 
-/// GPUs of a rack if the site does not say: four nodes of eight, as in the racks of NVIDIA's DGX SuperPOD of H100
-/// (reference architecture, 2023; unverified).
-constexpr int kGpusOfRack = 32;
-
 const Node* fabric_of(const Node& document) {
   const Node* cluster = document.find("cluster");
   const Node* fabric = cluster ? cluster->find("fabric") : nullptr;
@@ -51,6 +47,10 @@ JsonFields<SizeNetwork> size_network_fields() {
       .value("model", "", &N::model, "name of the model")
       .value("node", "", &N::node, "name of the node type")
       .value("nodes", "", &N::nodes, "number of nodes")
+      .value("beside", "", &N::beside, "type of owned nodes that train in the same job")
+      .value("beside_nodes", "", &N::beside_nodes, "number of these nodes")
+      .when_since(
+          "beside", [](const N& n) { return !n.beside.empty(); }, "if there are such nodes")
       .value("gpus", "", &N::gpus, "number of devices of all nodes")
       .value("chosen", "", &N::chosen, "whether it costs least of those that meet deadline and budget")
       .value("missed", "", &N::missed, "conditions that it misses: deadline, budget, or both; empty: none")
@@ -94,11 +94,6 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(&N::on_time, "if the stack is one that can be measured");
 }
 }  // namespace
-
-int nodes_of_rack(const Site& site, const NodeType& node, const Catalog& catalog) {
-  const std::optional<RackRoom> room = rack_room(site, node, catalog);
-  return std::max(1, room ? room->nodes : kGpusOfRack / node.gpus);
-}
 
 QuestionSwitch read_question_switch(const SizeQuestion& question) {
   QuestionSwitch all;
@@ -185,7 +180,7 @@ std::string network_reason(const SizeAnswer& answer, const SizeNetworks& network
   const auto money = [&](double amount) { return with_commas(amount) + " " + answer.currency; };
   const auto cluster = [&](const SizeNetwork& n) {
     const bool is_plain = n.terms.empty() || n.terms == answer.plain_terms;
-    return fmt::format("{} x {}{}", n.nodes, n.node, is_plain ? "" : " (" + n.terms + ")");
+    return nodes_in_words(n) + (is_plain ? "" : " (" + n.terms + ")");
   };
   if (!networks.unpriced.empty())
     return fmt::format("no choice without {}: the table has parts and loss only", networks.unpriced);
@@ -204,8 +199,10 @@ std::string network_reason(const SizeAnswer& answer, const SizeNetworks& network
         least = &row;
     return least;
   };
-  std::string text = fmt::format("{} on {} costs {}, the least that meets {}", best->network, cluster(*best),
-                                 money(*best->cost), conditions);
+  // A cluster without a network, such as a single node, may cost less.
+  const bool is_decision = answer.cheapest && answer.cheapest->has_nodes_of(*best);
+  std::string text = fmt::format("{} on {} costs {}, the least {}that meets {}", best->network, cluster(*best),
+                                 money(*best->cost), is_decision ? "" : "of these networks ", conditions);
   if (best->network == kFullNetwork) {
     const SizeNetwork* next = cheapest([&](const SizeNetwork& row) { return &row != best; });
     if (!next) return text + "; no other network of the table meets " + conditions;

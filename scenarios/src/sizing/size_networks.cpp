@@ -7,13 +7,9 @@
 #include <map>
 #include <set>
 
-#include "models/hardware/node_parts.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
 #include "scenarios/src/sizing/size_payments.hpp"
 #include "sim/process/job.hpp"
-#include "topologies/analysis/cable_plan.hpp"
-#include "topologies/analysis/clos_design.hpp"
-#include "topologies/analysis/network_design.hpp"
 
 namespace trainyard {
 namespace {
@@ -84,14 +80,21 @@ class NetworkComparison {
   std::set<std::string> searched_;               // names of those for which a plan was searched
 
   static std::string name_of(const ClusterName& row, const std::string& kind) {
-    return fmt::format("{} on {} x {}, {}", row.model, row.nodes, row.node, kind);
+    return fmt::format("{} on {}, {}", row.model, nodes_in_words(row), kind);
   }
 
-  NodeType type_of(const SizeRow& row) const {
-    return read_node(question_.catalog().resolve("node", Node::scalar_node(row.node)), question_.catalog());
-  }
   /// Returns true if switches join the nodes of a cluster.
-  bool is_joined(const SizeRow& row) const { return row.good() && row.nodes > 1 && type_of(row).fabric.empty(); }
+  bool is_joined(const SizeRow& row) const { return row.good() && JoinedNodes(row, question_).are_joined(); }
+
+  /// Returns a cluster before its plan is simulated on a network.
+  static JoinedCluster begun(const SizeRow& cluster, const std::string& kind) {
+    JoinedCluster joined{{}, cluster};
+    static_cast<ClusterName&>(joined.network) = cluster;
+    joined.network.network = kind;
+    joined.network.terms.clear();
+    joined.network.gpus = cluster.gpus;
+    return joined;
+  }
 
   /// Returns the clusters in time, the cheapest first. A cluster may miss the budget: a cheaper network may save it.
   std::vector<SizeRow> compared_clusters() const {
@@ -129,10 +132,9 @@ class NetworkComparison {
   /// Returns the least cost that a cluster can have with a network: with its own step time, which is that of the question's
   /// network. No value: it has no such network.
   std::optional<double> cost_with(const SizeRow& cluster, const std::string& kind) const try {
-    JoinedCluster joined{{{cluster.model, cluster.node, cluster.nodes, kind}, cluster.gpus}, cluster};
-    const NodeType type = type_of(cluster);
-    take_design(design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports}), type,
-                joined);
+    JoinedCluster joined = begun(cluster, kind);
+    const JoinedNodes nodes(cluster, question_);
+    take_design(nodes.design(kind, type_.ports), nodes, joined);
     const std::optional<Payment> payment = best_payment(answer_, joined.row);
     return payment ? std::optional(payment->cost) : std::nullopt;
   } catch (const UserError&) {
@@ -164,8 +166,8 @@ class NetworkComparison {
     for (std::size_t i = 0; i < clusters.size() && i < kClustersOfNetworks && networks_.unpriced.empty(); ++i) {
       const SizeNetwork* choice = networks_.choice();
       const SizeRow cluster = choice ? own_row(*choice) : clusters[i];
-      const NetworkRequest request{cluster.nodes, type_of(cluster).hcas, type_.ports};
-      if (request.ports < cluster.nodes * request.adapters) try_spines(cluster, efficient_networks(request, false));
+      const NetworkRequest request = JoinedNodes(cluster, question_).request(type_.ports);
+      if (request.ports < request.nodes * request.adapters) try_spines(cluster, efficient_networks(request, false));
       if (request.adapters > 1 && has_rails) try_spines(cluster, efficient_networks(request, true));
       if (networks_.choice()) return;
     }
@@ -238,13 +240,13 @@ class NetworkComparison {
   JoinedCluster simulated(const SizeRow& cluster, const std::string& kind) {
     end_if_interrupted();
     if (question_.options().progress)
-      question_.options().progress(fmt::format("networks: {} on {} x {}", kind, cluster.nodes, cluster.node));
-    JoinedCluster joined{{{cluster.model, cluster.node, cluster.nodes, kind}, cluster.gpus}, cluster};
+      question_.options().progress(fmt::format("networks: {} on {}", kind, nodes_in_words(cluster)));
+    JoinedCluster joined = begun(cluster, kind);
     SizeNetwork& network = joined.network;
-    const NodeType type = type_of(cluster);
+    const JoinedNodes nodes(cluster, question_);
     NetworkDesign design;
     try {
-      design = design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports});
+      design = nodes.design(kind, type_.ports);
       network.fabric = design.fabric(type_.keys);
       Node document = cluster.document;
       set_field(document, "cluster.fabric", network.fabric);
@@ -254,7 +256,7 @@ class NetworkComparison {
       joined.row = cluster;
       return joined;
     }
-    take_design(design, type, joined);
+    take_design(design, nodes, joined);
     take_phases(joined.row, phases_on_network(question_, network, cluster.phases));
     judge(joined);
     return joined;
@@ -263,19 +265,18 @@ class NetworkComparison {
   /// Returns a cluster whose plan was searched on a network, with the costs of this network. Its phases have the plans that
   /// they had before.
   JoinedCluster with_plan(const SizeRow& row, const std::string& kind, const std::vector<SizePhase>& phases) const {
-    JoinedCluster joined{{{row.model, row.node, row.nodes, kind}, row.gpus}, row};
-    const NodeType type = type_of(row);
-    const NetworkDesign design =
-        design_network(read_network_kind(kind, "--network"), {row.nodes, type.hcas, type_.ports});
+    JoinedCluster joined = begun(row, kind);
+    const JoinedNodes nodes(row, question_);
+    const NetworkDesign design = nodes.design(kind, type_.ports);
     joined.network.fabric = design.fabric(type_.keys);
-    take_design(design, type, joined);
+    take_design(design, nodes, joined);
     take_phases(joined.row, phases);
     judge(joined);
     return joined;
   }
 
   /// Takes the parts of a network and their costs.
-  void take_design(const NetworkDesign& design, const NodeType& type, JoinedCluster& joined) const {
+  void take_design(const NetworkDesign& design, const JoinedNodes& nodes, JoinedCluster& joined) const {
     SizeNetwork& network = joined.network;
     joined.row.network = network.network;
     network.switches = design.switches;
@@ -284,27 +285,13 @@ class NetworkComparison {
     network.oversubscription = design.oversubscription();
     network.ports = design.ports();
     network.cables = design.cables();
-    add_cables(design, type, network);
+    network.nodes_of_rack = nodes.nodes_of_rack();
+    network.by_length = nodes.cables(design);
+    add_cables(network);
     add_costs(joined.row, network);
     const Site& site = question_.site();
     if (joined.row.racks > 0 && site.rack_units > 0 && type_.rack_units > 0)
-      network.racks = joined.row.racks + racks_of_switches(network.switches - room_beside_nodes(joined.row, type));
-  }
-
-  /// Returns how many switches have room in the racks of the nodes.
-  std::int64_t room_beside_nodes(const SizeRow& cluster, const NodeType& type) const {
-    std::int64_t room = 0;
-    if (type.rack_units == 0 || cluster.nodes_of_rack == 0) return room;
-    for (int nodes = cluster.nodes; nodes > 0; nodes -= cluster.nodes_of_rack) {
-      const int taken = std::min(nodes, cluster.nodes_of_rack) * type.rack_units;
-      room += std::max(0, question_.site().rack_units - taken) / type_.rack_units;
-    }
-    return room;
-  }
-  int racks_of_switches(std::int64_t switches) const {
-    const int of_rack = question_.site().rack_units / type_.rack_units;
-    if (switches <= 0) return 0;
-    return of_rack > 0 ? static_cast<int>(ceiling(switches, of_rack)) : static_cast<int>(switches);
+      network.racks = joined.row.racks + nodes.racks_of_switches(network.switches, type_);
   }
 
   /// Takes time and cost of a cluster on a network, and the conditions that it misses.
@@ -327,13 +314,8 @@ class NetworkComparison {
     network.terms = payment->terms == kPurchase ? "" : payment->terms;
   }
 
-  void add_cables(const NetworkDesign& design, const NodeType& type, SizeNetwork& network) const {
-    FloorPlan floor;
-    network.nodes_of_rack = nodes_of_rack(question_.site(), type, question_.catalog());
-    floor.hosts_of_rack = network.nodes_of_rack * type.hcas;
-    const CablePlan plan = plan_cables(cabled_network(design), floor);
-    for (const CablesOfLength& cables : plan.cables)
-      network.by_length.push_back({cables.optical, cables.length, cables.count});
+  /// Prices the cables, and finds the switches and cables that are owned.
+  void add_cables(SizeNetwork& network) const {
     for (SizeCables& cables : network.by_length)
       cables.price = prices_.of_cable(cables, static_cast<double>(network.cables));
     const Purchase& purchase = question_.prices().purchase;
@@ -357,7 +339,7 @@ class NetworkComparison {
     if (cluster.ownership) cluster.ownership->set_network(purchase, *network.price_of_switches, cables);
     if (answer_.purchase) {
       if (!cluster.ownership) return;
-      if (cluster.ownership->owned_nodes >= cluster.nodes) {  // they have a network
+      if (cluster.ownership->owned_nodes >= cluster.all_nodes()) {  // they have a network
         network.price_of_switches.reset();
         network.price_of_cables.reset();
         for (SizeCables& each : network.by_length) each.price.reset();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scenarios/src/sizing/size_training.hpp"
+#include "topologies/analysis/network_design.hpp"
 
 namespace trainyard {
 
@@ -21,8 +22,38 @@ struct QuestionSwitch {
   std::vector<std::string> keys;  ///< "switch: quantum-2"
 };
 
-/// Returns the most nodes of a rack: as the site says, else as many as have 32 GPUs.
-int nodes_of_rack(const Site&, const NodeType&, const Catalog&);
+/// The nodes that a network joins: bought ones, and owned ones of another type in the same job.
+class JoinedNodes {
+ public:
+  /// The question must outlive this object. Throws UserError for a type of nodes that the catalog lacks.
+  JoinedNodes(const ClusterName& cluster, const SizeQuestion& question);
+
+  /// Returns true if switches join them.
+  bool are_joined() const;
+  /// Returns the nodes and their adapters. Nodes of unlike numbers of adapters count as one node for each adapter.
+  NetworkRequest request(int ports) const;
+  /// Designs a kind of network ("2:1 on rails"). Throws UserError, also for rails between nodes of unlike numbers of adapters.
+  NetworkDesign design(const std::string& kind, int ports) const;
+  /// Returns the most nodes of a rack: as the site says, else as many as have 32 GPUs. Racks of two types are planned as
+  /// those of the type with fewer adapters in a rack.
+  int nodes_of_rack() const;
+  /// Lists the cables, the shortest first, without their prices.
+  std::vector<SizeCables> cables(const NetworkDesign&) const;
+  /// Returns the racks of switches that have no room in the racks of nodes.
+  int racks_of_switches(std::int64_t switches, const QuestionSwitch&) const;
+
+ private:
+  struct Group {
+    NodeType type;
+    int nodes = 0;
+  };
+  const SizeQuestion& question_;
+  std::vector<Group> groups_;  // bought nodes, then owned ones
+
+  bool have_equal_adapters() const;
+  int nodes_of_rack(const NodeType&) const;
+  int adapters_of_rack(const NodeType& type) const { return nodes_of_rack(type) * type.hcas; }
+};
 
 /// Throws UserError for an unknown type of switch.
 QuestionSwitch read_question_switch(const SizeQuestion&);

@@ -144,10 +144,12 @@ class FewestFinder {
   /// Tries numbers up to half below the last late one that have more factors of two: 24 below 25, of which few splits divide
   /// a batch, so that fewer nodes may be faster.
   void try_rounder() {
-    const int late = found_.late;
-    for (int step = 2 * counts_.unit; step <= late; step *= 2) {
-      const int rounder = late / step * step;
-      if (rounder == late || 2 * rounder <= late || outcomes_.contains(rounder) || !counts_.has_plan(rounder)) continue;
+    const int late = found_.late, all = late + counts_.beside;
+    for (int step = 2 * counts_.unit; step <= all; step *= 2) {
+      const int rounder = multiple_of_unit(all / step * step - counts_.beside);
+      if (rounder <= 0 || rounder == late || 2 * rounder <= late || outcomes_.contains(rounder) ||
+          !counts_.has_plan(rounder))
+        continue;
       if (!look(rounder, false).in_time) continue;
       found_.late = 0;
       return shrink(rounder);

@@ -67,6 +67,7 @@ struct NodeCounts {
   /// Evaluates a number of nodes. `late_is_enough` true: it may stop as soon as it finds that the deadline is
   /// missed.
   std::function<NodesOutcome(int nodes, bool late_is_enough)> look;
+  int beside = 0;  ///< nodes of another type in the same job: round numbers count them, too
 };
 
 /// Returns the next larger number of nodes that has a plan. The first 64 numbers are all tried, the next 64 in steps of two

@@ -39,6 +39,7 @@ Payment payment_of(const SizeAnswer& answer, const SizeRow& row) {
   payment.row = &row;
   payment.days = row.days();
   payment.goodput = row.goodput;
+  payment.energy = row.energy;
   payment.longest = longest_factor(answer, row);
   return payment;
 }
@@ -87,6 +88,7 @@ std::vector<Payment> rents_of(const SizeAnswer& answer, const SizeRow& row) {
     payment.terms = rent.terms;
     payment.days = rent.time / kSecondsOfDay;
     payment.goodput = rent.goodput;
+    payment.energy = rent.energy;
     payment.cost = rent.training;
     all.push_back(payment);
   }
@@ -186,6 +188,7 @@ void apply_payment(const SizeAnswer& answer, const Payment& payment, SizeRow& ro
   row.wait_days = payment.wait;
   row.paid_goodput = payment.goodput;
   row.paid_gpu_hours = gpu_days(payment) * kHoursOfDay;
+  row.paid_energy = payment.energy;
   row.on_time = payment.on_time(answer);
   row.meets = meets_all(answer, payment);
 }

@@ -17,6 +17,7 @@ struct Payment {
   double days = 0;     ///< days of the training
   double wait = 0;     ///< days until all of its nodes are delivered
   double goodput = 1;  ///< useful share of these days
+  double energy = 0;   ///< energy of the site, J; 0: unknown
   double cost = 0;     ///< cost of the training, purchase price, cost of owning (`total_years`), or device-hours
   double longest = 1;  ///< the days may be so many times longer, with the requested probability
 

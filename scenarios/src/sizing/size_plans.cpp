@@ -37,24 +37,20 @@ std::vector<PlanPoint> near_plans(const PlanSpace& space, const std::vector<Plan
 
 }  // namespace
 
-bool has_same_types(const ClusterName& a, const ClusterName& b) {
-  return a.model == b.model && a.node == b.node && a.beside == b.beside && a.beside_nodes == b.beside_nodes;
-}
-
 void PlansOfSizes::keep(const SizeRow& row) {
   if (!row.good()) return;
   const Scenario s = read_scenario(row.document, row.model);
-  if (s.plan.mesh.widths.empty()) sizes_.push_back({row, row.time, point_of(s)});
+  if (s.plan.mesh.widths.empty()) sizes_.push_back({row, row.gpus, row.time, point_of(s)});
 }
 
 std::vector<PlanPoint> PlansOfSizes::for_size(const ClusterName& name) const {
   std::vector<PlanPoint> points;
   const Size *smaller = nullptr, *efficient = nullptr;
   for (const Size& size : sizes_) {
-    if (!has_same_types(size.name, name)) continue;
+    if (!size.name.has_types_of(name)) continue;
     if (size.name.nodes == name.nodes) points.push_back(size.point);
     if (size.name.nodes < name.nodes && (!smaller || size.time < smaller->time)) smaller = &size;
-    if (!efficient || size.node_time() < efficient->node_time()) efficient = &size;
+    if (!efficient || size.device_time() < efficient->device_time()) efficient = &size;
   }
   for (const Size* size : {smaller, efficient})
     if (size && std::ranges::find(points, size->point) == points.end()) points.push_back(size->point);
@@ -65,19 +61,16 @@ bool PlansOfSizes::has_better(const SizeRow& row) const {
   constexpr double least_gain = 0.01;  // sizes differ by less than this even with equal plans
   return std::ranges::any_of(sizes_, [&row](const Size& size) {
     const bool is_faster = size.name.nodes < row.nodes && size.time < row.time;
-    return has_same_types(size.name, row) && (is_faster || size.node_time() < row.nodes * row.time * (1 - least_gain));
+    return size.name.has_types_of(row) && (is_faster || size.device_time() < row.gpus * row.time * (1 - least_gain));
   });
 }
 
-void take_plan(const SizeQuestion& question, const PlanQuestion& plans, const PlanSpace& space,
-               const SimulatedPlan& plan, std::int64_t own_batch, SizeRow& row) {
-  row.plan = space.words(plan.point);
-  row.peak = plan.outcome.peak;
-  row.memory_interval = plan.outcome.memory_interval;
-  row.risk = plan.outcome.risk;
+PlanOutcome take_plan(const SizeQuestion& question, const PlanQuestion& plans, const PlanSpace& space,
+                      const PlanPoint& point, std::int64_t own_batch, SizeRow& row) {
+  row.plan = space.words(point);
   Node document = plans.base.document;
-  *document.find("plan") = space.section(plan.point);
-  question.take_training(std::move(document), own_batch, row);
+  *document.find("plan") = space.section(point);
+  return question.take_training(std::move(document), own_batch, row);
 }
 
 void take_faster_plan(const SizeQuestion& question, const PlanQuestion& plans,
@@ -110,7 +103,7 @@ void take_faster_plan(const SizeQuestion& question, const PlanQuestion& plans,
   try {
     SizeRow faster = row;
     faster.error.clear();
-    take_plan(question, plans, space, *best, own_batch, faster);
+    take_plan(question, plans, space, best->point, own_batch, faster);
     row = std::move(faster);
   } catch (const UserError&) {  // the row keeps the plan of its search
   }

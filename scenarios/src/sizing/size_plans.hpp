@@ -8,10 +8,6 @@
 
 namespace trainyard {
 
-/// Returns true if two clusters train the same model on the same types of nodes, beside the same owned ones: they differ in
-/// their number of nodes at most.
-bool has_same_types(const ClusterName&, const ClusterName&);
-
 /// The best plans of the sizes that were searched so far.
 class PlansOfSizes {
  public:
@@ -27,9 +23,10 @@ class PlansOfSizes {
  private:
   struct Size {
     ClusterName name;
+    int gpus = 0;
     double time = 0;
     PlanPoint point;
-    double node_time() const { return name.nodes * time; }
+    double device_time() const { return gpus * time; }
   };
   std::vector<Size> sizes_;
 };
@@ -39,8 +36,8 @@ class PlansOfSizes {
 void take_faster_plan(const SizeQuestion&, const PlanQuestion&, const std::vector<PlanPoint>&, std::int64_t own_batch,
                       SizeRow&);
 
-/// Sets the plan of a row and computes its training. `own_batch`: the scenario's batch.
-void take_plan(const SizeQuestion&, const PlanQuestion&, const PlanSpace&, const SimulatedPlan&, std::int64_t own_batch,
-               SizeRow&);
+/// Sets the plan of a row and computes its training. Returns the outcome of a step. `own_batch`: the scenario's batch.
+PlanOutcome take_plan(const SizeQuestion&, const PlanQuestion&, const PlanSpace&, const PlanPoint&,
+                      std::int64_t own_batch, SizeRow&);
 
 }  // namespace trainyard

@@ -181,7 +181,7 @@ void RowSearch::search(const PlanQuestion& question, SizeRow& row, const RowRequ
   PlainPlans plain_plans(question, options.space);
   const std::optional<SimulatedPlan> plain = plain_plans.simulate(row.headroom, best);
   if (plain && plain->outcome.step_time < best)
-    take_plan(question_, question, plain_plans.space(), *plain, own_batch_, row);
+    take_plan(question_, question, plain_plans.space(), plain->point, own_batch_, row);
   else
     take_best(answer, row);
   take_faster_plan(question_, question, plans_.for_size(row), own_batch_, row);
@@ -199,9 +199,6 @@ void RowSearch::take_best(const PlanAnswer& answer, SizeRow& row) const {
     return;
   }
   row.plan = answer.best.front().plan;
-  row.peak = answer.best.front().outcome.peak;
-  row.memory_interval = answer.best.front().outcome.memory_interval;
-  row.risk = answer.best.front().outcome.risk;
   row.proved = answer.search.proved;
   question_.take_training(answer.document, own_batch_, row);
 }

@@ -10,6 +10,7 @@
 #include "scenarios/src/sizing/size_first.hpp"
 #include "scenarios/src/sizing/size_gaps.hpp"
 #include "scenarios/src/sizing/size_growth.hpp"
+#include "scenarios/src/sizing/size_island_update.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/sizing/size_payments.hpp"
@@ -63,9 +64,10 @@ class ClusterSizer {
     }
     if (first_.row()) keep_first_row(answer_, *first_.row());
     if (answer_.unfinished.empty() && options_.shard.is_whole()) next_sizes(cases);
+    update_fewest();
     sort_stably(answer_.fewest, [&](const auto& a, const auto& b) { return case_of(a, cases) < case_of(b, cases); });
     judge_sizes(answer_, prices_);
-    for (SizeIslands& islands : answer_.islands) islands.reason = island_reason(answer_, islands);
+    update_islands(answer_, question_);
     if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network(cases);
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     add_growth(answer_);
@@ -119,7 +121,7 @@ class ClusterSizer {
     }
     search_.place = "beside owned nodes: ";
     search_islands(answer_, question_, cases, searches());
-    for (const SizeCase& size_case : cases) improve_sizes(size_case, false);
+    improve_all(cases);
   }
 
   /// Searches with or without the phases of a delivery in batches.
@@ -127,7 +129,8 @@ class ClusterSizer {
     return {[this](const SizeCase& size_case, int nodes) { return search_.has_plan(size_case, nodes); },
             [this, grows](const SizeCase& size_case, int nodes, double useful) {
               return grows ? row(size_case, {nodes, useful}) : search_.row(size_case, {nodes, useful});
-            }};
+            },
+            [this](const SizeCase& size_case) { return improve_sizes(size_case); }};
   }
 
   /// Returns the case with the limit of the site. No value: the limit is unknown, and the node type is left out.
@@ -163,7 +166,7 @@ class ClusterSizer {
         add(question_.refused_row(size_case, rounded_nodes, *limit));
       else
         add(row(size_case, {rounded_nodes}));
-      improve_sizes(size_case, true);
+      improve_sizes(size_case);
       return;
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return search_.has_plan(size_case, nodes); }, {}};
@@ -183,7 +186,7 @@ class ClusterSizer {
       counts.look(owned_nodes, true);
     const int guess = std::min(phases_.first_guess(size_case), counts.most);
     FewestNodes fewest = find_fewest_nodes(guess, counts);
-    while (improve_sizes(size_case, true)) fewest = find_fewest_nodes(guess, counts);
+    while (improve_sizes(size_case)) fewest = find_fewest_nodes(guess, counts);
     const bool is_in_time = std::ranges::any_of(answer_.rows, [&](const SizeRow& row) {
       return row.model == question_.model_of(size_case) && row.node == size_case.node.name && row.beside.empty() &&
              row.nodes == fewest.in_time && in_time(row);
@@ -220,26 +223,49 @@ class ClusterSizer {
     return row;
   }
 
-  /// Tries plans of other sizes on the sizes of a case, on late ones too if `late_too`. Returns true if a late one is in time
-  /// now.
-  bool improve_sizes(const SizeCase& size_case, bool late_too) {
+  /// Tries plans of other sizes on the sizes of a case. Returns true if a late one is in time now.
+  bool improve_sizes(const SizeCase& size_case) {
     bool is_enough = false;
+    const ClusterName name = question_.name_of(size_case);
     for (SizeRow& row : answer_.rows) {
-      const bool is_of_case = row.node == size_case.node.name && row.model == question_.model_of(size_case);
-      if (!is_of_case || !row.good() || !row.beside.empty()) continue;
+      if (!row.has_types_of(name) || !row.good()) continue;
       const bool is_late = !in_time(row);
-      if ((is_late && !late_too) || !search_.improve(size_case, row)) continue;
+      if (!search_.improve(size_case, row)) continue;
       take_phases(row, phases_.before(size_case, row.nodes));
       is_enough |= is_late && in_time(row);
     }
     return is_enough;
   }
 
+  /// Tries plans of other sizes on all sizes, also beside owned nodes. Returns true if a late one is in time now.
+  bool improve_all(const std::vector<SizeCase>& cases) {
+    bool is_enough = false;
+    for (const SizeCase& size_case : question_.all_cases(cases, answer_.rows)) is_enough |= improve_sizes(size_case);
+    return is_enough;
+  }
+
+  /// Takes the sizes as the fewest that are in time only since their plans were improved.
+  void update_fewest() {
+    for (SizeFewest& fewest : answer_.fewest) {
+      const int searched = fewest.nodes;
+      for (const SizeRow& row : answer_.rows)
+        if (row.has_types_of(fewest) && row.nodes < fewest.nodes && in_time(row)) fewest.nodes = row.nodes;
+      if (fewest.nodes == searched) continue;
+      fewest.late = 0;
+      for (const SizeRow& row : answer_.rows)
+        if (row.has_types_of(fewest) && !row.refused && row.nodes < fewest.nodes)
+          fewest.late = std::max(fewest.late, row.nodes);
+    }
+  }
+
   void next_sizes(const std::vector<SizeCase>& cases) {
     search_.place = "next sizes: ";
     try {
-      search_next_sizes(answer_, question_, cases, searches());
-      for (const SizeCase& size_case : cases) improve_sizes(size_case, false);
+      constexpr int most_rounds = 3;  // a smaller size that became the decision has other next sizes
+      for (int round = 0; round < most_rounds; ++round) {
+        search_next_sizes(answer_, question_, cases, searches());
+        if (!improve_all(cases)) break;
+      }
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the search of the next sizes" + search_.interrupted();
     }
@@ -247,14 +273,15 @@ class ClusterSizer {
 
   void choose_network(const std::vector<SizeCase>& cases) {
     const auto search_on = [&](const SizeRow& cluster, const std::string& fabric) -> std::optional<SizeRow> {
-      const auto found = case_of(cluster, cases);
-      if (found == cases.end() || !cluster.beside.empty()) return std::nullopt;
+      const std::optional<SizeCase> found = question_.case_of(cluster, cases);
+      if (!found) return std::nullopt;
       search_.place = "networks: ";
       return search_.row(*found, {cluster.nodes, 0, {}, cluster.batch, fabric});
     };
     try {
       SizeAnswer answer = answer_;
       compare_networks(answer, question_, search_on);
+      if (!answer.counted_network.empty()) update_islands(answer, question_);
       answer_ = std::move(answer);
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the comparison of networks";

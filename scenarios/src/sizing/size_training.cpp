@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/energy/price_names.hpp"
+#include "scenarios/src/search/plan_runner.hpp"
 #include "scenarios/src/sizing/size_nodes.hpp"
 #include "scenarios/src/studies/answer.hpp"
 
@@ -40,6 +41,37 @@ void SizeQuestion::take_prices(const Node& prices) {
 std::string SizeQuestion::model_of(const SizeCase& size_case) const {
   const Node* model = document_.find("model");
   return !size_case.model.empty() ? size_case.model : model && !model->scalar.empty() ? model->scalar : name_;
+}
+
+ClusterName SizeQuestion::name_of(const SizeCase& size_case) const {
+  ClusterName name{model_of(size_case), size_case.node.name};
+  if (size_case.beside) name.beside = size_case.beside->node.name;
+  if (size_case.beside) name.beside_nodes = size_case.beside->nodes;
+  return name;
+}
+
+std::optional<SizeCase> SizeQuestion::case_of(const ClusterName& cluster, const std::vector<SizeCase>& cases) const {
+  const auto found = std::ranges::find_if(cases, [&](const SizeCase& size_case) {
+    return size_case.node.name == cluster.node && model_of(size_case) == cluster.model;
+  });
+  if (found == cases.end()) return std::nullopt;
+  SizeCase size_case = *found;
+  size_case.beside.reset();
+  if (!cluster.beside.empty())
+    size_case.beside = {read_node(catalog_.resolve("node", Node::scalar_node(cluster.beside)), catalog_),
+                        cluster.beside_nodes};
+  return size_case;
+}
+
+std::vector<SizeCase> SizeQuestion::all_cases(const std::vector<SizeCase>& cases,
+                                              const std::vector<SizeRow>& rows) const {
+  std::vector<SizeCase> all = cases;
+  for (const SizeRow& row : rows) {
+    const auto is_case = [&](const SizeCase& size_case) { return name_of(size_case).has_types_of(row); };
+    if (row.beside.empty() || std::ranges::any_of(all, is_case)) continue;
+    if (std::optional<SizeCase> size_case = case_of(row, cases)) all.push_back(std::move(*size_case));
+  }
+  return all;
 }
 
 Node SizeQuestion::scenario(const SizeCase& size_case, int nodes, bool searched) const {
@@ -116,7 +148,7 @@ double SizeQuestion::tokens_of(const Scenario& s) const {
   return s.training.steps * static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample);
 }
 
-void SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow& row) const {
+PlanOutcome SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow& row) const {
   const Scenario step = read_scenario(document, name_);
   if (options_.tokens_per_parameter > 0) {
     Node training = Node::empty_map(document.place);
@@ -129,20 +161,24 @@ void SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow&
   }
   if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
   if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node)) set_checkpoint_times(*faults, step);
-  take_answer(std::move(document), row);
+  return take_answer(std::move(document), row);
 }
 
-void SizeQuestion::take_answer(Node document, SizeRow& row) const {
+PlanOutcome SizeQuestion::take_answer(Node document, SizeRow& row) const {
   const Scenario s = read_scenario(document, name_);
   const double tokens_per_step =
       static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample);
   const Result r = answer(s).result;
+  const PlanOutcome outcome = outcome_of(s, r);
   row.document = std::move(document);
+  row.peak = outcome.peak;
+  row.memory_interval = outcome.memory_interval;
+  row.risk = outcome.risk;
   row.parameters = s.network.parameters();
   row.steps = r.training_steps;
   row.tokens = r.training_steps * tokens_per_step;
   row.step_time = r.step_time.value;
-  row.doubt = step_doubt(s, r);
+  row.doubt = outcome.doubt;
   if (const std::string why = no_doubt_reason(s); options_.confidence > 0 && !why.empty())
     throw UserError("--confidence: the step has no interval: " + why);
   row.time = r.whole_time().value;
@@ -151,9 +187,9 @@ void SizeQuestion::take_answer(Node document, SizeRow& row) const {
   row.gpu_hours = row.time / kTrainingHour * row.gpus;
   row.energy = r.training_energy();
   row.money = r.money ? r.money->training : 0;
-  if (!r.money) return;
-  row.ownership = r.money->ownership;
-  row.rents = r.money->rents;
+  if (r.money) row.ownership = r.money->ownership;
+  if (r.money) row.rents = r.money->rents;
+  return outcome;
 }
 
 }  // namespace trainyard

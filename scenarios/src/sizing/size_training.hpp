@@ -7,6 +7,8 @@
 
 namespace trainyard {
 
+struct PlanOutcome;
+
 /// The question of `size_clusters`: one training, on clusters of any size and node type.
 class SizeQuestion {
  public:
@@ -24,6 +26,13 @@ class SizeQuestion {
   std::optional<Site> site_for(const NodeType&) const;
 
   std::string model_of(const SizeCase&) const;
+  /// Names the model and the node types of a case.
+  ClusterName name_of(const SizeCase&) const;
+  /// Returns the case with the model and the node types of a cluster, beside its owned nodes if it has any. No value: no
+  /// case has this model on these bought nodes.
+  std::optional<SizeCase> case_of(const ClusterName&, const std::vector<SizeCase>&) const;
+  /// Lists the cases, and those beside owned nodes that have rows.
+  std::vector<SizeCase> all_cases(const std::vector<SizeCase>&, const std::vector<SizeRow>&) const;
   /// Returns the scenario on a number of nodes (`sized_scenario`).
   Node scenario(const SizeCase&, int nodes, bool searched) const;
   /// Returns the row of a case on a number of nodes, without figures.
@@ -36,10 +45,11 @@ class SizeQuestion {
   double rough_hours(const SizeCase&);
   /// Returns the number of steps of the whole training. `rough_hours` must have been called for the model.
   double steps_of(const Scenario&) const;
-  /// Computes the whole training with the plan of a document. `own_batch`: the scenario's batch.
-  void take_training(Node document, std::int64_t own_batch, SizeRow&) const;
-  /// Computes the training of a complete document: one with its length and its failures.
-  void take_answer(Node document, SizeRow&) const;
+  /// Computes the whole training with the plan of a document. Returns the outcome of its step. `own_batch`: the scenario's
+  /// batch.
+  PlanOutcome take_training(Node document, std::int64_t own_batch, SizeRow&) const;
+  /// Computes the training of a complete document: one with its length and its failures. Returns the outcome of its step.
+  PlanOutcome take_answer(Node document, SizeRow&) const;
 
  private:
   const Node& document_;

@@ -355,7 +355,7 @@ class VerdictWriter {
   std::string fewer_nodes() const {
     const SizeRow& row = *decision_->row;
     for (const SizeFewest& each : answer_.fewest)
-      if (row.beside.empty() && each.has_nodes_of(row))
+      if (each.has_nodes_of(row))
         return each.late > 0 ? fmt::format(" {} x {} are too few.", each.late, each.node) : "";
     return "";
   }
@@ -389,8 +389,7 @@ class VerdictWriter {
             : fmt::format(" for {}{}", money(row.cost), answer_.total_years > 0 ? " " + purchase_words(answer_) : "");
     Payment payment;
     for (const Payment& listed : payments_)
-      if (listed.terms == row.terms && listed.row->has_nodes_of(row) && listed.row->beside == row.beside &&
-          listed.row->network == row.network)
+      if (listed.terms == row.terms && listed.row->has_nodes_of(row) && listed.row->network == row.network)
         payment = listed;
     return fmt::format(
         "None of the simulated sizes meets all conditions{}. The nearest is {}{}{}: {}.",

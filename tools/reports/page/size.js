@@ -2,7 +2,7 @@
 const answer = page.answer, choices = answer.choices || [], rows = answer.rows || [], currency = answer.currency || '';
 const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
 const counted = answer.counted_network;
-const cluster = row => `${row.number ? row.number + ' ' : ''}${row.nodes} × ${row.node}` + (row.beside ? ` beside ${row.beside_nodes} × ${row.beside}` : '') + (row.network && row.network !== counted ? ', ' + row.network : '');
+const cluster = row => `${row.number ? `perhaps ${row.number} ` : ''}${row.nodes} × ${row.node}` + (row.beside ? ` beside ${row.beside_nodes} × ${row.beside}` : '') + (row.network && row.network !== counted ? ', ' + row.network : '');
 /// The way to pay for a cluster, if it is a rent.
 const terms = row => row.terms && row.terms !== 'purchase' ? ` (${row.terms})` : '';
 const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of memory with ${units.share(row.out_of_memory_probability)}` : '';

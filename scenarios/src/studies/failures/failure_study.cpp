@@ -336,7 +336,8 @@ RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offe
   cost.goodput = r.failures ? r.failures->goodput : 1;
   const ReservedHours hours = reserved_hours(offer, cost.time / kSecondsOfHour);
   cost.paid_hours = hours.paid;
-  cost.training = hours.cost * rent + s.prices.kwh / kJoulesOfKwh * r.training_energy();
+  cost.energy = r.training_energy();
+  cost.training = hours.cost * rent + s.prices.kwh / kJoulesOfKwh * cost.energy;
   return cost;
 }
 

@@ -1,0 +1,87 @@
+// The nodes that a network of `trainyard size` joins: their adapters, racks and cables.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/hardware/node_parts.hpp"
+#include "scenarios/src/sizing/size_networks.hpp"
+#include "topologies/analysis/cable_plan.hpp"
+
+namespace trainyard {
+namespace {
+
+/// GPUs of a rack if the site does not say: four nodes of eight, as in the racks of NVIDIA's DGX SuperPOD of H100
+/// (reference architecture, 2023; unverified).
+constexpr int kGpusOfRack = 32;
+
+}  // namespace
+
+JoinedNodes::JoinedNodes(const ClusterName& cluster, const SizeQuestion& question) : question_(question) {
+  const auto add = [this](const std::string& node, int nodes) {
+    const Catalog& catalog = question_.catalog();
+    groups_.push_back({read_node(catalog.resolve("node", Node::scalar_node(node)), catalog), nodes});
+  };
+  add(cluster.node, cluster.nodes);
+  if (!cluster.beside.empty()) add(cluster.beside, cluster.beside_nodes);
+}
+
+bool JoinedNodes::are_joined() const {
+  return (groups_.size() > 1 || groups_.front().nodes > 1) &&
+         std::ranges::all_of(groups_, [](const Group& group) { return group.type.fabric.empty(); });
+}
+
+bool JoinedNodes::have_equal_adapters() const { return groups_.front().type.hcas == groups_.back().type.hcas; }
+
+NetworkRequest JoinedNodes::request(int ports) const {
+  NetworkRequest request{0, have_equal_adapters() ? groups_.front().type.hcas : 1, ports};
+  for (const Group& group : groups_) request.nodes += group.nodes * (group.type.hcas / request.adapters);
+  return request;
+}
+
+NetworkDesign JoinedNodes::design(const std::string& kind, int ports) const {
+  const NetworkKind network = read_network_kind(kind, "--network");
+  if (network.rails && !have_equal_adapters())
+    throw UserError(fmt::format("{}: rails join nodes of equally many adapters, not of {} and {}", kind,
+                                groups_.front().type.hcas, groups_.back().type.hcas));
+  if (network.rails && !network.joined && groups_.size() > 1)
+    throw UserError(fmt::format("{}: it joins nodes of one type; rail-optimized joins both", kind));
+  return design_network(network, request(ports));
+}
+
+int JoinedNodes::nodes_of_rack(const NodeType& type) const {
+  const std::optional<RackRoom> room = rack_room(question_.site(), type, question_.catalog());
+  return std::max(1, room ? room->nodes : kGpusOfRack / type.gpus);
+}
+
+int JoinedNodes::nodes_of_rack() const {
+  int nodes = nodes_of_rack(groups_.front().type);
+  for (const Group& group : groups_) nodes = std::min(nodes, nodes_of_rack(group.type));
+  return nodes;
+}
+
+std::vector<SizeCables> JoinedNodes::cables(const NetworkDesign& design) const {
+  FloorPlan floor;
+  floor.hosts_of_rack = adapters_of_rack(groups_.front().type);
+  for (const Group& group : groups_) floor.hosts_of_rack = std::min(floor.hosts_of_rack, adapters_of_rack(group.type));
+  std::vector<SizeCables> all;
+  for (const CablesOfLength& cables : plan_cables(cabled_network(design), floor).cables)
+    all.push_back({cables.optical, cables.length, cables.count});
+  return all;
+}
+
+int JoinedNodes::racks_of_switches(std::int64_t switches, const QuestionSwitch& type) const {
+  const Site& site = question_.site();
+  for (const Group& group : groups_) {
+    const std::optional<RackRoom> room = rack_room(site, group.type, question_.catalog());
+    if (group.type.rack_units == 0 || !room || room->nodes == 0) continue;
+    for (int nodes = group.nodes; nodes > 0; nodes -= room->nodes) {
+      const int taken = std::min(nodes, room->nodes) * group.type.rack_units;
+      switches -= std::max(0, site.rack_units - taken) / type.rack_units;
+    }
+  }
+  if (switches <= 0) return 0;
+  const int of_rack = site.rack_units / type.rack_units;
+  return of_rack > 0 ? static_cast<int>(ceiling(switches, of_rack)) : static_cast<int>(switches);
+}
+
+}  // namespace trainyard
