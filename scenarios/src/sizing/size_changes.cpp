@@ -142,8 +142,8 @@ class ChangeFinder {
   }
 
   /// Returns the gap of which a size may be the decision at a value instead of the way `next`. Null: no size may. A larger
-  /// size takes no fewer node-days than the simulated one next to it, or than an efficient one (SizeGap). A smaller one takes more days than the present
-  /// deadline, and may become the decision before `next` does.
+  /// size takes no fewer node-days than the simulated one next to it, or than an efficient one (SizeGap). A smaller one
+  /// takes more days than the present deadline, and may become the decision before `next` does.
   const SizeGap* gap_at(const VariedQuantity& quantity, double value, const std::optional<std::size_t>& next) const {
     const SizeGap* found = nullptr;
     const SizeLimits limits = quantity.limits(value);
