@@ -240,4 +240,22 @@ TEST_CASE("the network's latency in a collective of NCCL is no part of NCCL's st
   CHECK(near.critical_path.at(kLibraryStart) == Approx(far.critical_path.at(kLibraryStart)).epsilon(0.01));
 }
 
+TEST_CASE("the launch of a collective of messages is framework on the critical path, not latency of the network",
+          "[collectives][what-if]") {
+  const auto step = [](const char* launch) {
+    return step_on(
+        kTwoDgx,
+        {{kAlgorithm, "ring"}, {"plan.data_parallel.overlap", "false"}, {"software.collective_launch", launch}});
+  };
+  const Result early = step("0 s"), late = step("50 ms");
+  const double added = late.step_time.value - early.step_time.value;
+  CHECK(added >= 0.05);
+  for (const auto& [resource, seconds] : late.critical_path) {
+    CAPTURE(resource);
+    const auto before = early.critical_path.find(resource);
+    const double growth = seconds - (before == early.critical_path.end() ? 0 : before->second);
+    CHECK(growth == Approx(resource == "framework" ? added : 0).margin(1e-9));
+  }
+}
+
 }  // namespace scenarios_test_default_collectives
