@@ -30,6 +30,7 @@ struct PipelineTimes {
   bool operator==(const PipelineTimes&) const = default;
 };
 
+/// Largest `StageFigures::activation_limit` that can be stated.
 constexpr double kMostActivationLimit = 16;
 
 /// Figures of a mean stage, for schedules that are solved for them (`PipelineSchedule::is_solved`).

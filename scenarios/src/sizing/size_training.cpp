@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "models/energy/price_names.hpp"
-#include "scenarios/src/search/plan_runner.hpp"
 #include "scenarios/src/sizing/size_nodes.hpp"
 #include "scenarios/src/studies/answer.hpp"
 

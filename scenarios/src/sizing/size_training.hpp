@@ -3,11 +3,10 @@
 #include <string>
 
 #include "models/reading/catalog.hpp"
+#include "scenarios/src/search/plan_runner.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
 
 namespace trainyard {
-
-struct PlanOutcome;
 
 /// The question of `size_clusters`: one training, on clusters of any size and node type.
 class SizeQuestion {
