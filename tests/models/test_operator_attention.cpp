@@ -10,9 +10,8 @@ namespace models_test_operator_attention {
 
 using namespace trainyard;
 
-TEST_CASE("latent attention as operators has the parameters and FLOP of DeepSeek-V3 in C++", "[network][operators]") {
-  const auto attention_layers = [](const char* feed_forward) {
-    return std::string(R"(
+/// The begin of a layer with latent attention: the products that read its input.
+const std::string kLatentBegin = R"(
     width: hidden
     operators:
       - residual:
@@ -24,7 +23,11 @@ TEST_CASE("latent attention as operators has the parameters and FLOP of DeepSeek
             - linear: {name: q_a, in: hidden, out: query_rank, readers: 3}
             - linear: {name: kv_a, in: hidden, out: rank, shares_input: true}
             - linear: {name: k_rotary, in: hidden, out: rotary, shares_input: true}
-            - rms_norm: {name: q_a_norm, width: query_rank}
+)";
+
+TEST_CASE("latent attention as operators has the parameters and FLOP of DeepSeek-V3 in C++", "[network][operators]") {
+  const auto attention_layers = [](const char* feed_forward) {
+    return kLatentBegin + R"(            - rms_norm: {name: q_a_norm, width: query_rank}
             - rms_norm: {name: kv_a_norm, width: rank}
             - linear: {name: q_b, in: query_rank, out: heads * (plain + rotary), split: columns}
             - linear: {name: kv_b, in: rank, out: heads * (plain + value), split: columns}
@@ -35,7 +38,7 @@ TEST_CASE("latent attention as operators has the parameters and FLOP of DeepSeek
                 split: columns
             - attention: {heads: heads, width: plain + rotary, value: value, causal: true}
             - linear: {name: projection, in: heads * value, out: hidden, split: rows, after_attention: true}
-)") + feed_forward;
+)" + feed_forward;
   };
   const char* dense = R"(      - residual:
           name: mlp_residual
@@ -75,19 +78,9 @@ TEST_CASE("latent attention as operators has the parameters and FLOP of DeepSeek
 }
 
 TEST_CASE("sparse attention as operators has the parameters and FLOP of DeepSeek-V3.2 in C++", "[network][operators]") {
-  const std::string attention = R"(
-    width: hidden
-    operators:
-      - residual:
-          name: attention_residual
-          width: hidden
-          operators:
-            - rms_norm: {name: attention_norm, width: hidden}
-            - gather: {name: attention, width: hidden}
-            - linear: {name: q_a, in: hidden, out: query_rank, readers: 3}
-            - linear: {name: kv_a, in: hidden, out: rank, shares_input: true}
-            - linear: {name: k_rotary, in: hidden, out: rotary, shares_input: true}
-            - linear: {name: indexer.k, in: hidden, out: index_head, shares_input: true, first: true}
+  const std::string attention =
+      kLatentBegin +
+      R"(            - linear: {name: indexer.k, in: hidden, out: index_head, shares_input: true, first: true}
             - linear: {name: indexer.weights, in: hidden, out: index_heads, shares_input: true, first: true}
             - layer_norm: {name: indexer.k_norm, width: index_head}
             - rms_norm: {name: q_a_norm, width: query_rank}

@@ -256,7 +256,8 @@ TEST_CASE("zero-bubble schedules have the bubbles and memory of Qi et al.", "[pi
 }
 
 TEST_CASE("zb-auto keeps to its limit, and is never longer than the fixed orders that keep to it", "[pipeline]") {
-  const auto time = [](const Run& run) {  // of a step by itself, and of one of many in a row
+  // The time sums that of a step by itself and that of one of many in a row.
+  const auto time = [](const Run& run) {
     int longest = 0;
     for (const StageRun& stage : run.stages) longest = std::max(longest, stage.last - stage.first);
     return run.end + longest;

@@ -108,7 +108,7 @@ void read_operators(Fields& f, TransformerConfig& c) {
     take_rotary(layer.operators, sizes, c);
     visit(layer.operators, [&c](const ListedOperator& op) {
       c.tie_word_embeddings = c.tie_word_embeddings || op.words.contains("tied");
-      if (op.word == "indexer") c.indexer.keys = 1;  // what ranks cannot share with one is refused
+      if (op.word == "indexer") c.indexer.keys = 1;  // one key refuses ranks that cannot share keys
     });
   }
   c.lists = std::make_shared<const OperatorLists>(lists);

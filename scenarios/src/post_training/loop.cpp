@@ -313,34 +313,30 @@ PostTrainingResult::Pool pool_of(const char* name, int gpus, const NamedTimes& t
 /// Fills what each pool of GPUs does in a step. One step off, training begins with the step, and waits at its end.
 void add_pools(bool one_step_off, PostTrainingResult& r) {
   const Seconds none;
-  const NamedTimes trains{{"log-probabilities", r.log_probabilities}, {"training", r.training}, {"loop", r.loop}};
-  const auto joined = [](NamedTimes first, const NamedTimes& then, const NamedTimes& last) {
-    first.insert(first.end(), then.begin(), then.end());
-    first.insert(first.end(), last.begin(), last.end());
-    return first;
-  };
-  Seconds before;  // time before the half of training begins
-  if (r.generation_gpus == 0) {
-    r.pools.push_back(pool_of("training", r.training_gpus, trains));
-  } else if (r.generation_gpus + r.critic_gpus == r.gpus) {
-    before = r.generation;
-    r.pools.push_back(
-        pool_of("all", r.generation_gpus,
-                joined({{"generation", r.generation}}, trains, {{"weights", r.weights}, {"reload", r.reload}})));
-  } else {
-    const Seconds generates = std::min(r.generation, r.step_time - r.weights);
-    r.pools.push_back(
-        pool_of("generation", r.generation_gpus,
-                {{"generation", generates}, {"waiting", r.step_time - r.weights - generates}, {"weights", r.weights}}));
-    before = one_step_off ? none : r.waiting;
+  const bool generates = r.generation_gpus > 0, is_split = generates && r.generation_gpus + r.critic_gpus != r.gpus;
+  const Seconds before = is_split && !one_step_off ? r.waiting : none,
+                after = is_split && one_step_off ? r.waiting : none;
+  if (is_split) {
+    const Seconds generation = std::min(r.generation, r.step_time - r.weights);
     r.pools.push_back(pool_of(
-        "training", r.training_gpus,
-        joined({{"waiting", before}}, trains, {{"waiting", one_step_off ? r.waiting : none}, {"weights", r.weights}})));
+        "generation", r.generation_gpus,
+        {{"generation", generation}, {"waiting", r.step_time - r.weights - generation}, {"weights", r.weights}}));
   }
+  const bool only_trains = is_split || !generates;
+  r.pools.push_back(pool_of(only_trains ? "training" : "all", only_trains ? r.training_gpus : r.generation_gpus,
+                            {{"generation", is_split ? none : r.generation},
+                             {"waiting", before},
+                             {"log-probabilities", r.log_probabilities},
+                             {"training", r.training},
+                             {"loop", r.loop},
+                             {"waiting", after},
+                             {"weights", r.weights},
+                             {"reload", r.reload}}));
   if (r.critic_gpus == 0) return;
-  r.pools.push_back(pool_of(
-      "critic", r.critic_gpus,
-      {{"waiting", before}, {"critic", r.critic}, {"waiting", std::max(none, r.step_time - before - r.critic)}}));
+  const Seconds first = is_split ? before : r.generation;
+  r.pools.push_back(
+      pool_of("critic", r.critic_gpus,
+              {{"waiting", first}, {"critic", r.critic}, {"waiting", std::max(none, r.step_time - first - r.critic)}}));
 }
 
 void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
