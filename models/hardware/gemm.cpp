@@ -154,6 +154,10 @@ GemmModel read_gemm_model(Fields& fields) {
   model.sustained = fields.number(
       {"sustained", "Ratio of the clock in runs of many minutes to that in the shortest tests; 0: not known."}, 0, 1,
       0);
+  model.sustained_fp8 = fields.number(
+      {"sustained_fp8",
+       "Ratio of the clock of products in fp8 in long runs to that in the shortest tests; 0: as gemm.sustained."},
+      0, 1, 0);
   model.sustained_fp4 = fields.number(
       {"sustained_fp4",
        "Ratio of the clock of products in 4 bits in long runs to that in the shortest tests; 0: as gemm.sustained."},

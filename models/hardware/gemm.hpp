@@ -44,6 +44,7 @@ struct GemmModel {
   /// Ratio of the clock in runs of many minutes to the clock in the shortest tests: power limits it for products of any
   /// length. 0: not known; only long products slow down.
   double sustained = 0;
+  double sustained_fp8 = 0;  ///< ratio of these clocks for products in fp8; 0: as `sustained`
   double sustained_fp4 = 0;  ///< ratio of these clocks for products in 4 bits, which take less power; 0: as `sustained`
   double clock = 1;          ///< ratio of the clock in long runs to that in the short tests of the fit
 };

@@ -258,6 +258,7 @@ Gpu within_power_limit(Gpu gpu) {
   scale_clock(gpu, clock);
   gpu.gemm.clock *= clock;
   gpu.gemm.sustained *= clock;
+  gpu.gemm.sustained_fp8 *= clock;
   gpu.gemm.sustained_fp4 *= clock;
   gpu.power.busy = gpu.power_limit;
   gpu.power_limit = Watts{0};
@@ -268,6 +269,7 @@ Gpu sustained_gpu(Gpu gpu) {
   const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
   scale_clock(gpu, clock);
   gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
+  if (gpu.gemm.sustained_fp8 > 0) gpu.gemm.fp8 *= gpu.gemm.sustained_fp8 / gpu.gemm.clock;
   if (gpu.gemm.sustained_fp4 > 0) gpu.gemm.fp4 *= gpu.gemm.sustained_fp4 / gpu.gemm.clock;
   gpu.gemm.throttle = 0;
   gpu.sustained_clock = 1;

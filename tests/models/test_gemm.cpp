@@ -99,6 +99,11 @@ TEST_CASE("products in 4 bits slow down less in long runs, and products with blo
   CHECK(rate(gpu, Precision::fp4) / rate(gpu, Precision::bf16) == Approx(short_ratio));  // short tests keep their rate
   CHECK(rate(sustained_gpu(gpu), Precision::fp4) / rate(sustained_gpu(gpu), Precision::bf16) ==
         Approx(short_ratio * 0.9 / 0.5).epsilon(0.03));
+  const double short_fp8 = rate(gpu, Precision::fp8) / rate(gpu, Precision::bf16);
+  gpu.gemm.sustained_fp8 = 0.6;
+  CHECK(rate(gpu, Precision::fp8) / rate(gpu, Precision::bf16) == Approx(short_fp8));
+  CHECK(rate(sustained_gpu(gpu), Precision::fp8) / rate(sustained_gpu(gpu), Precision::bf16) ==
+        Approx(short_fp8 * 0.6 / 0.5).epsilon(0.03));
   CHECK(rate(gpu, Precision::fp8, true) == rate(gpu, Precision::fp8));
   gpu.gemm.fp8_block = 0.9;
   CHECK(rate(gpu, Precision::fp8, true) == Approx(0.9 * rate(gpu, Precision::fp8)).epsilon(0.02));

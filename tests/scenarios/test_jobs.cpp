@@ -158,6 +158,10 @@ TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exch
     CAPTURE(link.name);
     CHECK(link.use <= 1 + 1e-6);
     CHECK(link.use == Approx(link.use_by_job[0].second + link.use_by_job[1].second));
+    for (const auto& [job, share] : link.limits_job) {  // it is full for as long as it limits a job
+      CHECK(share > 0.9 * answer.links.front().use);
+      CHECK(share <= 1 + 1e-9);
+    }
   }
   // Both jobs exchange at the same time, so each has half of the uplinks. A job alone takes as long on leaves of one
   // node with half as many uplinks.

@@ -130,7 +130,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.stages[1].layers = 3;
   r.stages[1].breakdown.exposed_communication["p2p"] = 0.5;
   r.stages[1].memory.rank = 4;
-  r.all_reduce = {"ring", "flows", 2, {{"ring", 2, Bytes{1e6}, Seconds{1e-3}}, {"tree", 1, Bytes{1e6}, Seconds{2e-3}}}};
+  r.all_reduce = {
+      "ring", "flows", false, 2, {{"ring", 2, Bytes{1e6}, Seconds{1e-3}}, {"tree", 1, Bytes{1e6}, Seconds{2e-3}}}};
   r.compression = {"top-k of 1 %", Bytes{8}, Bytes{2}, Seconds{0.25}, Seconds{0.125}};
   r.breakdown.compression.value = r.stages[1].breakdown.compression.value = 0.375;
   r.host_memory.peak.value = 5;

@@ -44,6 +44,9 @@ std::vector<std::string> unlike_scenarios() {
       "ethernet}\n" +
           small_plan(),
       "cluster: {node: dgx-a100, gpu: h100-sxm5-80gb}\n" + small_plan(", strategy: pytorch-ddp"),
+      "cluster: {node: dgx-a100}\nfaults: {stragglers: {kind: constant, factor: 1.5, ranks: [3]}, links: [{link: "
+      "\"node0/gpu0 -> node0/pcie0\", factor: 0.5}]}\n" +
+          small_plan(),
       "cluster: {nodes: 2, node: tpu-v4-host}\nsoftware: plain\n" + small_plan(", tensor_parallel: 2", "bf16"),
       "cluster: {node: dgx-2}\n" +
           small_plan(", idle_devices: allowed, data_parallel: {size: 1, zero_stage: 2, offload: {optimizer: cpu}}"),
@@ -110,7 +113,7 @@ TEST_CASE("a what-if of every resource is the scenario with the fields that it n
   for (const std::string& text : unlike_scenarios()) check_what_ifs(text, resources);
   CHECK(resources == std::set<std::string>{"compute", "memory", "measured step", "NVLink", "ICI", "PCIe", "socket",
                                            "host memory", "CPU copies", "HCA", "uplink", "latency", "framework",
-                                           "storage", "decode"});
+                                           "storage", "decode", "stragglers", "slow links"});
 }
 
 TEST_CASE("a what-if of a random scenario is the scenario with the fields that it names set", "[what-if]") {
@@ -268,7 +271,7 @@ TEST_CASE("each what-if of a loop is the loop with its changes, and names what l
   };
   const char* const loop = "post-training-llama3-8b-16xh100";
   const Overrides few{{"post_training.prompts", "16"}};
-  const Answer colocated = check(loop, few, {"compute", "memory", "NVLink", "HCA", "nodes"});
+  const Answer colocated = check(loop, few, {"compute", "memory", "NVLink", "HCA", "loop software", "nodes"});
   CHECK(colocated.result.post_training->bottleneck != "nodes");
   Overrides split = few;
   for (const auto& [key, value] : Overrides{{"post_training.generation.nodes", "1"},
@@ -282,6 +285,20 @@ TEST_CASE("each what-if of a loop is the loop with its changes, and names what l
   CHECK(answer_json(apart, false).at("what_if")[0].at("saves_share").get<double>() ==
         Approx(1 - apart.what_ifs[0].step_time / r.step_time));
   check("post-training-dpo-llama3-8b-8xh100", {{"post_training.prompts", "16"}}, {"compute", "memory", "nodes"});
+}
+
+TEST_CASE("each what-if of engines that answer prompts is these engines with its changes", "[post-training][what-if]") {
+  const Scenario s = read_scenario(scenario_file("generation-llama3-70b-2xh100"), {{"generation.requests", "64"}});
+  const Answer all = answer(s, {.simulation = {}, .factor = 2});
+  std::set<std::string> resources;
+  for (const WhatIf& w : all.what_ifs) {
+    CAPTURE(w.resource_class);
+    resources.insert(w.resource_class);
+    CHECK(w.step_time < all.result.main_time());
+    const Result changed = simulate(read_again(s, parse_overrides(w.sets)));
+    CHECK(changed.generation->engines.generation.value == Approx(w.step_time.value).epsilon(1e-9));
+  }
+  CHECK(std::ranges::includes(resources, std::set<std::string>{"NVLink", "compute", "memory"}));
 }
 
 }  // namespace scenarios_test_what_ifs

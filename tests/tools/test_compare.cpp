@@ -56,6 +56,34 @@ TEST_CASE("compare of loops has the loops' figures, as run has them", "[compare]
   }
 }
 
+TEST_CASE("compare and sweep of engines have the time until the last answer, as run has it",
+          "[compare][post-training]") {
+  const test::TopoFolder shell;
+  const std::string file = quoted("generation-llama3-70b-2xh100.yaml"), few = "--set generation.requests=";
+  const auto run = [&](const char* requests) {
+    return json::parse(shell.trainyard("run " + file + few + requests + " --no-what-if --json -").out).at("generation");
+  };
+  const json half = run("32"), whole = run("64");
+  const json points = json::parse(shell.trainyard("sweep " + file + few + "32,64 --json -").out).at("points");
+  CHECK(points[0].at("generation_time_s") == half.at("time_s"));
+  CHECK(points[1].at("generation_tokens_per_s") == whole.at("tokens_per_s"));
+  std::string all;
+  for (const char* requests : {"32", "64"}) {
+    const std::string text = test::file_text(shipped_file("scenarios/generation-llama3-70b-2xh100.yaml"));
+    const std::string name = std::string("with-") + requests + ".yaml", stated = "requests: 1024";
+    shell.write(name,
+                std::string(text).replace(text.find(stated), stated.size(), std::string("requests: ") + requests));
+    all += name + " ";
+  }
+  const test::TopoAnswer answer = shell.trainyard("compare " + all + "--json c.json");
+  CHECK_THAT(answer.out, Contains("time until the last answer") && Contains("forward pass of the plan") &&
+                             Contains(show(Seconds{whole.at("time_s").get<double>()})));
+  const json change = json::parse(shell.text("c.json")).at("changes")[0];
+  CHECK(change.at("step_time_share").get<double>() ==
+        Approx(whole.at("time_s").get<double>() / half.at("time_s").get<double>() - 1));
+  CHECK_FALSE(change.contains("slower_probability"));
+}
+
 TEST_CASE("the same comparison gives the same bytes", "[compare]") {
   const test::TopoFolder shell;
   const std::string words =

@@ -108,6 +108,15 @@ TEST_CASE("explain names what its operations are, in at most 120 columns", "[cli
   CHECK(widest_line(answer.out) <= 120);
 }
 
+TEST_CASE("explain says that gradients are summed where they are", "[cli]") {
+  const PageFolder shell;
+  const auto text = [&](const std::string& scenario) { return shell.trainyard("explain " + scenario).out; };
+  CHECK_THAT(text("gpt2-xl-ddp-dgx-a100"), Contains("gradients are summed by"));
+  CHECK_THAT(text("learn-local-sgd"), Contains("parameters are averaged by") && !Contains("gradients"));
+  for (const char* scenario : {"learn-topk-1gbit", "generation-llama3-70b-2xh100 --set generation.requests=16"})
+    CHECK_THAT(text(scenario), !Contains("are summed by"));
+}
+
 TEST_CASE("the answer of a post-training loop explains its parts and counts answers", "[cli]") {
   const PageFolder folder;
   const TopoAnswer answer =

@@ -103,6 +103,8 @@ TEST_CASE("the tools have the flags and texts of --help, without those that writ
   for (const char* name : {"run", "plan", "size", "fleet", "explain", "compare", "list", "validate"})
     CHECK(names.count(name) == 1);
   for (const json& tool : tools)
+    if (tool.at("name") == "bench") CHECK(tool.at("inputSchema").at("properties").contains("minbytes"));
+  for (const json& tool : tools)
     if (tool.at("name") == "run") {
       CHECK(tool.at("inputSchema").at("required") == json{"scenario"});
       CHECK(tool.at("inputSchema").at("properties").at("set").at("type") == "array");

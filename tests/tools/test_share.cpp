@@ -51,9 +51,8 @@ TEST_CASE("share prints the jobs, the leaf switches and the links of several job
   CHECK(json::parse(packed.out)["jobs"][0]["placement_cost_share"] == Approx(0).margin(1e-6));
   const TopoAnswer together = folder.trainyard("share jobs.yaml --steps 3 --set jobs.1.nodes=2 --json together.json");
   REQUIRE(together.exit == 0);
-  CHECK(
-      together.out.find("used: mean share of the link's rate, and the part of each job; ×: so many links are alike") !=
-      std::string::npos);
+  CHECK(together.out.find("used: mean share of the link's rate, and the part of each job; limits: share of") !=
+        std::string::npos);
   const json links = json::parse(folder.text("together.json"))["links"];
   CHECK_FALSE(links.empty());
   for (const json& link : links) {  // the jobs' uses of a link sum to its use

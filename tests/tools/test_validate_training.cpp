@@ -263,11 +263,11 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
     before += family.at("before").get<double>() / static_cast<double>(families.size());
     after += family.at("after").get<double>() / static_cast<double>(families.size());
   }
-  CHECK(families.size() == 32);
+  CHECK(families.size() == 34);
   // The figures of the manual (validation.md).
-  CHECK(left_out == Approx(0.0505).margin(0.0006));
-  CHECK(before == Approx(0.0428).margin(0.0006));
-  CHECK(after == Approx(0.040).margin(0.0006));
+  CHECK(left_out == Approx(0.0500).margin(0.0006));
+  CHECK(before == Approx(0.0420).margin(0.0006));
+  CHECK(after == Approx(0.0377).margin(0.0006));
 }
 
 TEST_CASE("the errors of runs outside the fit are those of the manual", "[validate-training][.deep]") {
@@ -275,31 +275,29 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   const TopoAnswer answer = shell.trainyard("validate outside-the-fit --json -");
   CHECK(answer.exit == 0);
   const std::map<std::string, double> errors{{"bridge-deepseek-v3-26.08", 0.053},
-                                             {"bridge-gpt-oss-120b-bf16", 0.159},
-                                             {"bridge-gpt-oss-120b", 0.089},
-                                             {"bridge-kimi-k2", 0.040},
-                                             {"bridge-llama3.1-405b", 0.030},
-                                             {"bridge-llama-fsdp", 0.067},
-                                             {"bridge-nemotron-3-nano-26.08", 0.006},
-                                             {"bridge-qwen3-235b-racks", 0.094},
-                                             {"bridge-qwen3-30b-26.08", 0.099},
-                                             {"mlperf-v6-deepseek-v3", 0.191},
+                                             {"bridge-gpt-oss-120b-bf16", 0.166},
+                                             {"bridge-gpt-oss-120b", 0.087},
+                                             {"bridge-kimi-k2", 0.034},
+                                             {"bridge-llama3.1-405b", 0.032},
+                                             {"bridge-llama-fsdp", 0.057},
+                                             {"bridge-nemotron-3-nano-26.08", 0.007},
+                                             {"bridge-qwen3-235b-racks", 0.089},
+                                             {"bridge-qwen3-30b-26.08", 0.097},
+                                             {"mlperf-v6-deepseek-v3", 0.195},
                                              {"mlperf-v6-gpt-oss-20b-h100", 0.211},
                                              {"mlperf-v6-gpt-oss-20b", 0.224},
-                                             {"dgxc-gb200-llama3.1-405b", 0.096},
                                              {"dgxc-h100-llama3.1-405b", 0.017},
                                              {"mlperf-v6-lora-gh200", 0.118},
                                              {"maxtext-v5e-128b", 0.015},
-                                             {"dgxc-gb200-nemotron4-340b", 0.039},
-                                             {"mlperf-5-405b", 0.028},
-                                             {"mlperf-5.1-lora", 0.041},
+                                             {"mlperf-5-405b", 0.026},
+                                             {"mlperf-5.1-lora", 0.051},
                                              {"mlperf-5.1-lora-nvfp4", 0.076},
-                                             {"mlperf-5.0-lora-gb200", 0.093},
+                                             {"mlperf-5.0-lora-gb200", 0.079},
                                              {"mlperf-5-lora-h200", 0.021},
-                                             {"mlperf-5.1-8b", 0.101},
-                                             {"mlperf-5.1-8b-nvfp4", 0.099},
-                                             {"mlperf-v6-deepseek-v3-gb300", 0.039},
-                                             {"mlperf-v6-gpt-oss-20b-gb300", 0.174},
+                                             {"mlperf-5.1-8b", 0.104},
+                                             {"mlperf-5.1-8b-nvfp4", 0.100},
+                                             {"mlperf-v6-deepseek-v3-gb300", 0.041},
+                                             {"mlperf-v6-gpt-oss-20b-gb300", 0.171},
                                              {"mlperf-5-amd-8b", 0.025},
                                              {"mlperf-5-amd-lora", 0.072},
                                              {"titan-70B", 0.032},
@@ -310,7 +308,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"dgxc-h100-nemotron-15b", 0.025},
                                              {"dgxc-h100-nemotron4-340b", 0.059},
                                              {"dgxc-h100-grok-1", 0.089},
-                                             {"dgxc-gb200-grok-1", 0.192},
+                                             {"dgxc-gb200-grok-1", 0.165},
                                              {"dgxc-h100-maxtext-70b", 0.047},
                                              {"automodel-lora", 0.036},
                                              {"automodel-llama-70b", 0.028},

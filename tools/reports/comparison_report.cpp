@@ -47,10 +47,10 @@ class ComparedFigures {
   void add_of_loop(const std::string& name, const std::function<std::string(const PostTrainingResult&)>& cell) {
     add(name, [&cell](const Result& r) { return r.post_training ? cell(*r.post_training) : std::string("-"); });
   }
-  /// Adds an amount of money; 0 is "-".
+  /// Adds an amount of money; 0 is "-". Engines that answer prompts have none: it would be that of forward passes.
   void add_money(const std::string& name, const std::function<double(const Money&)>& sum) {
     add(name, [&sum](const Result& r) {
-      const double money = r.money ? sum(*r.money) : 0;
+      const double money = r.money && !r.generation ? sum(*r.money) : 0;
       return money > 0 ? fmt::format("{} {}", amount(money), r.money->currency) : std::string("-");
     });
   }
@@ -61,13 +61,36 @@ class ComparedFigures {
   TextTable table_;
 };
 
-/// Adds the step: of a loop the loop's, with its parts and the GPUs of all its nodes.
+/// Adds the figures of engines that answer prompts without a loop.
+void add_engines(const Comparison& comparison, ComparedFigures& figures) {
+  const auto add = [&](const std::string& name, const std::function<std::string(const GenerationResult&)>& cell) {
+    figures.add(name, [&cell](const Result& r) { return r.generation ? cell(*r.generation) : std::string("-"); });
+  };
+  if (std::ranges::none_of(comparison.results, [](const Result& r) { return r.generation.has_value(); })) return;
+  add("generated tokens/s", [](const GenerationResult& g) { return fmt::format("{:.4g}", g.tokens_per_s); });
+  add("generated tokens/s with 80 % probability", [](const GenerationResult& g) {
+    return g.likely_tokens ? fmt::format("{:.4g} to {:.4g}", g.likely_tokens->front(), g.likely_tokens->back())
+                           : std::string("-");
+  });
+  add("generated tokens/s a GPU", [](const GenerationResult& g) { return thousands(g.tokens_per_s_per_gpu); });
+  add("answers/s", [](const GenerationResult& g) { return fmt::format("{:.4g}", g.requests_per_s); });
+  add("first token after, mean", [](const GenerationResult& g) { return show(g.engines.answers.first_token); });
+  add("token to token", [](const GenerationResult& g) { return show(g.engines.answers.token); });
+}
+
+/// Adds the time that is compared, of a loop with its parts and the GPUs of all its nodes.
 void add_steps(const Comparison& comparison, ComparedFigures& figures) {
   const auto is_loop = [](const Result& r) { return r.post_training.has_value(); };
   const bool all_loops = std::ranges::all_of(comparison.results, is_loop);
   const bool any_loop = std::ranges::any_of(comparison.results, is_loop);
-  const std::string step = all_loops ? "loop step" : any_loop ? "step, of a loop the loop step" : "step";
-  figures.add(step, [](const Result& r) { return show(r.whole_step()); });
+  const auto has_engines = [](const Result& r) { return r.generation.has_value(); };
+  const bool all_engines = std::ranges::all_of(comparison.results, has_engines);
+  const bool any_engines = std::ranges::any_of(comparison.results, has_engines);
+  const std::string step = all_loops     ? "loop step"
+                           : all_engines ? "time until the last answer"
+                                         : std::string("step") + (any_loop ? ", of a loop the loop step" : "") +
+                                               (any_engines ? ", of engines the time until the last answer" : "");
+  figures.add(step, [](const Result& r) { return show(r.main_time()); });
   std::vector<std::string> changes{"against the first"}, slower{"slower with probability"};
   for (std::size_t i = 0; i < comparison.results.size(); ++i) {
     const std::optional<double> change = comparison.change_of_step(i), probability = comparison.slower(i);
@@ -79,7 +102,9 @@ void add_steps(const Comparison& comparison, ComparedFigures& figures) {
   }
   figures.add_row(std::move(changes));
   figures.add(step + " with 80 % probability", [](const Result& r) {
-    return interval_cell(r.post_training ? r.post_training->likely_step_times : r.likely_step_times);
+    return interval_cell(r.post_training ? r.post_training->likely_step_times
+                         : r.generation  ? r.generation->likely_time
+                                         : r.likely_step_times);
   });
   figures.add_row(std::move(slower));
   if (!any_loop) return;
@@ -94,13 +119,23 @@ void add_steps(const Comparison& comparison, ComparedFigures& figures) {
                       [](const PostTrainingResult& r) { return thousands(r.tokens_per_s_per_gpu); });
 }
 
-/// Adds rates, memory and bottleneck, of a loop those of its training half.
+/// Adds rates, memory and bottleneck, of a loop those of its training half, of engines those of a forward pass.
 void add_half(const Comparison& comparison, ComparedFigures& figures) {
   const bool any_loop =
       std::ranges::any_of(comparison.results, [](const Result& r) { return r.post_training.has_value(); });
   const bool all_loops =
       std::ranges::all_of(comparison.results, [](const Result& r) { return r.post_training.has_value(); });
-  const std::string half = all_loops ? " of the training half" : any_loop ? ", of a loop its training half" : "";
+  const auto has_engines = [](const Result& r) { return r.generation.has_value(); };
+  const std::string half =
+      all_loops                                              ? " of the training half"
+      : std::ranges::all_of(comparison.results, has_engines) ? " of a forward pass"
+      : std::ranges::any_of(comparison.results, has_engines)
+          ? ", of engines a forward pass" + std::string(any_loop ? ", of a loop its training half" : "")
+      : any_loop ? ", of a loop its training half"
+                 : "";
+  if (std::ranges::any_of(comparison.results, has_engines))
+    figures.add("forward pass of the plan",
+                [](const Result& r) { return r.generation ? show(r.step_time) : std::string("-"); });
   if (any_loop)
     figures.add("optimizer step of the training half",
                 [](const Result& r) { return r.post_training ? show(r.step_time) : std::string("-"); });
@@ -122,14 +157,16 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
   figures.add("time of all steps",
               [](const Result& r) { return r.whole_time().value > 0 ? long_time(r.whole_time()) : std::string("-"); });
   figures.add("goodput", [](const Result& r) { return r.failures ? percent(r.failures->goodput) : std::string("-"); });
-  figures.add("energy a step", [](const Result& r) { return r.energy ? joules(r.energy->step()) : std::string("-"); });
+  figures.add("energy a step",
+              [](const Result& r) { return r.energy && !r.generation ? joules(r.energy->step()) : std::string("-"); });
   figures.add("energy of all steps", [](const Result& r) {
     constexpr double kwh_of_mwh = 1000;
     const double mwh = r.training_energy() / kJoulesOfKwh / kwh_of_mwh;
     return mwh > 0 ? amount(mwh) + " MWh" : std::string("-");
   });
   figures.add("tokens per joule", [](const Result& r) {
-    return r.energy && r.tokens_per_s > 0 ? amount(r.tokens_of_step() / r.energy->step()) : std::string("-");
+    return r.energy && r.tokens_per_s > 0 && !r.generation ? amount(r.tokens_of_step() / r.energy->step())
+                                                           : std::string("-");
   });
   figures.add_money("cost of a step", [](const Money& m) { return m.step; });
   figures.add_money("cost of a million tokens", [](const Money& m) { return m.of_tokens ? m.per_million : 0; });
@@ -181,7 +218,10 @@ std::string reasons(const Comparison& comparison) {
       words.push_back(fmt::format("{} {}{}", part, seconds < 0 ? "−" : "+", show(Seconds{std::abs(seconds)})));
     if (words.empty())
       words.emplace_back(comparison.change_of_step(i) ? "as long as the first" : "another kind of step than the first");
-    text += wrapped(r.scenario + (r.post_training ? " (loop step): " : ": "), words, ",");
+    text += wrapped(r.scenario + (r.post_training ? " (loop step): "
+                                  : r.generation  ? " (slowest engine): "
+                                                  : ": "),
+                    words, ",");
   }
   return text;
 }
@@ -258,6 +298,7 @@ std::string break_even_table(const Comparison& comparison, std::size_t other) {
 std::string comparison_screen(const Comparison& comparison) {
   ComparedFigures figures(comparison);
   add_steps(comparison, figures);
+  add_engines(comparison, figures);
   figures.add("GPUs", [](const Result& r) { return fmt::format("{}", r.gpus()); });
   add_half(comparison, figures);
   add_costs(comparison, figures);

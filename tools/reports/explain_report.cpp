@@ -173,8 +173,8 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
     std::vector<std::string> row{fmt::format("{:.0f}", p.batch)};
     if (p.error.empty()) {
       row.push_back(show(Seconds{p.step_time}));
-      row.push_back(fmt::format("{:.0f}", p.steps));
-      row.push_back(fmt::format("{:.4g}", p.steps * p.batch));
+      row.push_back(p.steps < 1000 ? fmt::format("{:.4g}", p.steps) : fmt::format("{:.0f}", p.steps));
+      row.push_back(fmt::format("{:.0f}", p.steps * p.batch));
       row.push_back(long_time(Seconds{p.time()}));
       row.emplace_back(&p == study.fastest() ? "fastest" : "");
       if (study.measured) {

@@ -82,7 +82,7 @@ std::string run_page(const nlohmann::json& answer, const std::string& screen, nl
                               {"pictures", std::move(pictures)},
                               {"device", device_noun(scenario.cluster)},
                               {"assumptions", assumptions_json(scenario.document, node_types(scenario))}};
-  return chart_page("One training step: " + answer["scenario"].get<std::string>(), std::move(data),
+  return chart_page("Answer of run: " + answer["scenario"].get<std::string>(), std::move(data),
                     {page_script::timeline(), page_script::run()});
 }
 

@@ -73,7 +73,8 @@ std::string header(const Scenario& s, const LearnResult& r) {
 }
 
 std::string curve(const LearnResult& r) {
-  TextTable table{">time", ">step", ">samples", ">bytes", ">training loss", ">loss", ">accuracy", ">noise scale"};
+  TextTable table{">time",          ">step", ">samples",  ">bytes",
+                  ">training loss", ">loss", ">accuracy", ">noise scale, samples"};
   const std::size_t every = (r.points.size() + kMostLooks - 1) / kMostLooks;
   for (std::size_t i = 0; i < r.points.size(); ++i) {
     if (i % every != 0 && i + 1 != r.points.size()) continue;
@@ -111,6 +112,14 @@ std::string positions_line(const LearnResult& r) {
       far.steps, below, std::ssize(far.positions) - below, far.replicas_loss, far.loss);
 }
 
+/// Says that the target is looked for in evaluations only; "" if each step has one.
+std::string evaluation_words(const Scenario& s) {
+  return s.learn.interval_steps == 1
+             ? ""
+             : fmt::format("at the first evaluation that reaches it, one every {} steps (learn.evaluate_every)",
+                           s.learn.interval_steps);
+}
+
 std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
   if (!s.learn.has_target() && !s.learn.task.formula.is_given()) return "";
   const std::string target = s.learn.has_target() ? target_words(s.learn) : "the formula's";
@@ -126,12 +135,14 @@ std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
                                  : seeds > 1 ? fmt::format(" (mean of {} seeds, 95 % interval)", seeds)
                                              : "";
   const auto mean = [&](auto of_target) { return v.to_target(of_target); };
+  const std::string evaluation = s.learn.has_target() ? evaluation_words(s) : "";
   return fmt::format(
-      "target     {}{}: {} · {} steps · {} samples · {} GPU-hours\n", target, seeds_text,
+      "target     {}{}: {} · {} steps · {} samples · {} GPU-hours\n{}", target, seeds_text,
       with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text),
       with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text),
       with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.samples; }), count_text),
-      with_interval(mean([](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }), digits));
+      with_interval(mean([](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }), digits),
+      evaluation.empty() ? "" : "           " + evaluation + "\n");
 }
 
 struct Against {
@@ -247,7 +258,9 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
       if (!compares && head == std::string("times as fast")) continue;
       table.add_column(head);
     }
-    text += fmt::format("target: {}\n", formula ? "the formula's" : target_words(s.learn));
+    const std::string evaluation = formula ? "" : evaluation_words(s);
+    text += fmt::format("target: {}{}\n", formula ? "the formula's" : target_words(s.learn),
+                        evaluation.empty() ? "" : ", " + evaluation);
   }
   const bool has_intervals =
       std::ranges::any_of(study.variants, [](const auto& v) { return v.likely_steps.has_value(); });
@@ -295,7 +308,9 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
                                    : std::string("no interval"));
     table.rows.push_back(std::move(row));
   }
-  return text + table.text("  ");
+  const std::string cells = table.text("  ");
+  const bool has_seeds = cells.find("±") != std::string::npos;
+  return text + cells + (has_seeds ? "±: half of the 95 % interval of the mean over the seeds\n" : "");
 }
 
 std::string learn_svg(const std::string& title, const LearnStudy& study) {

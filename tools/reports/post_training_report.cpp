@@ -290,7 +290,7 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
 
 }  // namespace
 
-std::string generation_screen(const Scenario& s, const Result& result) {
+std::string generation_screen(const Scenario& s, const Result& result, const std::vector<WhatIf>& what_ifs) {
   const PostTrainingChoice& choice = *s.generation;
   const GenerationResult& all = *result.generation;
   const PostTrainingResult& r = all.engines;
@@ -314,7 +314,7 @@ std::string generation_screen(const Scenario& s, const Result& result) {
              report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
              loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value), loop_seconds(r.parts.host.value),
              r.engine_limit) +
-         cache_line(r) + "\nforward pass of the plan:\n";
+         cache_line(r) + what_if_line(result, what_ifs) + "\nforward pass of the plan:\n";
 }
 
 std::string post_training_screen(const Scenario& s, const Result& result, const std::vector<WhatIf>& what_ifs) {

@@ -76,8 +76,9 @@ std::string all_reduce_in_words(const Plan& plan, bool compressed) {
 std::string head(const Scenario& s, const Plan& plan) {
   const std::string how =
       s.plan.splits_model() ? mesh_in_words(s)
-      : s.ranks() == 1
-          ? "one device"
+      : s.ranks() == 1      ? "one device"
+      : s.plan.inference
+          ? "data parallel: copies of the model exchange nothing"
           : "data parallel, " + s.plan.mechanism->summary(all_reduce_in_words(plan, s.plan.compression != nullptr));
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
@@ -435,7 +436,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
 
 std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const std::string loop = r.post_training ? post_training_screen(s, r, what_ifs)
-                           : r.generation  ? generation_screen(s, r)
+                           : r.generation  ? generation_screen(s, r, what_ifs)
                                            : "";
   return broken_lines(in_words_of(s.cluster, loop + screen_of_gpus(s, plan, r, what_ifs)));
 }

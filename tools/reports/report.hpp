@@ -44,7 +44,7 @@ std::string steps_in_words(const Scenario&, const Plan&, const Result&);
 /// of the training half.
 std::string post_training_screen(const Scenario&, const Result&, const std::vector<WhatIf>& = {});
 /// The part of the screen about engines that answer prompts without a loop.
-std::string generation_screen(const Scenario&, const Result&);
+std::string generation_screen(const Scenario&, const Result&, const std::vector<WhatIf>&);
 /// A table with a row for each stage of a pipeline: the parts of its step and its peak memory, and the parts of that
 /// memory if the plan does not fit. Neighbours with the same printed row share it. Empty for one stage. With a plan,
 /// blocks are counted apart from embedding and head; else all layers are counted together.

@@ -24,7 +24,7 @@ struct MainResult {
   const char* head;    ///< title of the column
   const char* column;  ///< its column in the full table
   std::string (*text)(const ordered_json&);
-  bool of_half = false;  ///< for a loop it is a figure of the training half
+  bool of_half = false;  ///< for a loop it is a figure of the training half, for engines one of a forward pass
 };
 
 const std::vector<MainResult>& main_results() {
@@ -36,6 +36,11 @@ const std::vector<MainResult>& main_results() {
       {"loop step", "post_training_step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
       {"answers/s", "post_training_samples_per_s", plain},
       {"tokens/s a GPU", "post_training_tokens_per_s_per_gpu", plain},
+      {"all answered after", "generation_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"generated tokens/s", "generation_tokens_per_s", plain},
+      {"first token after", "generation_first_token_s",
+       [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"token to token", "generation_token_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
       {"samples/s", "samples_per_s", plain, true},
       {"MFU", "mfu", share, true},
       {"memory", "memory_peak_bytes", [](const ordered_json& v) { return show(Bytes{v.get<double>()}); }, true},
@@ -68,12 +73,11 @@ std::vector<std::pair<std::string, std::string>> varying_fields(const Sweep& swe
   return fields;
 }
 
-/// The column that the bars draw: the time of a loop step or of a step, or the first result.
+/// The column that the bars draw: the time of a loop step, until the last answer, or of a step, or the first result.
 std::string drawn_column(const std::vector<MainResult>& results) {
-  for (const MainResult& result : results)
-    if (std::string(result.column) == "post_training_step_time_s") return result.column;
-  for (const MainResult& result : results)
-    if (std::string(result.column) == "step_time_s") return result.column;
+  for (const char* time : {"post_training_step_time_s", "generation_time_s", "step_time_s"})
+    for (const MainResult& result : results)
+      if (std::string(result.column) == time) return result.column;
   return results.empty() ? "" : results.front().column;
 }
 
@@ -131,9 +135,10 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
                     }));
   const std::string drawn = drawn_column(results);
   const std::vector<std::string> row_bars = bars(rows, drawn);
-  const bool has_loops = any("post_training_step_time_s");
+  const bool has_loops = any("post_training_step_time_s"), has_engines = any("generation_time_s");
+  const std::string half = has_loops ? "half: " : has_engines ? "pass: " : "";
   for (const MainResult& result : results) {
-    text.add_column(has_loops && result.of_half ? std::string("half: ") + result.head : result.head,
+    text.add_column(result.of_half ? half + result.head : std::string(result.head),
                     std::string(result.column) != "bottleneck");
     if (drawn == result.column) text.add_column("", false);
   }
@@ -154,7 +159,9 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   return fmt::format(
       "{}: {} of {} points{}\n{}{}all columns, exact: --csv FILE (- is stdout), --json FILE, --html FILE\n",
       sweep.scenario.stem().string(), rows.size(), points.size(), same, text.text("  "),
-      has_loops ? "half: an optimizer step of the training half; other columns are of the loop\n" : "");
+      has_loops     ? "half: an optimizer step of the training half; other columns are of the loop\n"
+      : has_engines ? "pass: a forward pass of the plan; other columns are of the engines that answer prompts\n"
+                    : "");
 }
 
 }  // namespace trainyard

@@ -65,12 +65,15 @@ std::string sets_of(const WhatIf& w) {
 
 std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (what_ifs.empty()) return "";
-  const Seconds step = r.step_of_what_ifs();
+  const Seconds step = r.main_time();
   std::vector<WhatIf> best = what_ifs;
   sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  std::string text = fmt::format("{}{} saves {} of {}", report_label("what if"),
-                                 what_if_in_words(best.front().resource_class, best.front().factor),
-                                 percent(best.front().saves(step)), r.post_training ? "the loop step" : "the step");
+  std::string text =
+      fmt::format("{}{} saves {} of {}", report_label("what if"),
+                  what_if_in_words(best.front().resource_class, best.front().factor), percent(best.front().saves(step)),
+                  r.post_training ? "the loop step"
+                  : r.generation  ? "the time until the last answer"
+                                  : "the step");
   std::size_t named = 1;
   for (; named < best.size() && best[named].saves(step) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
@@ -88,14 +91,16 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
     return fmt::format("{}not recorded: it needs every operation of all steps, and these are too many\n",
                        report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
-  std::string text =
-      fmt::format("{}{}{}, {} of the critical path", report_label("bottleneck"),
-                  r.post_training ? "of the training half: " : "", r.bottleneck, percent(r.bottleneck_share, 0));
+  std::string text = fmt::format("{}{}{}, {} of the critical path", report_label("bottleneck"),
+                                 r.post_training ? "of the training half: "
+                                 : r.generation  ? "of a forward pass: "
+                                                 : "",
+                                 r.bottleneck, percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
                         percent(shares[i].first / r.step_time.value));
   text += "\n" + kernels_bound_by_memory(r) + framework_of_path(r);
-  if (what_ifs.empty() || r.post_training) return text;
+  if (what_ifs.empty() || r.post_training || r.generation) return text;
   text += what_if_line(r, what_ifs);
   for (const WhatIf& w : what_ifs)
     if (w.resource_class == kMeshOrder && w.saves(r.step_time) >= kWorthNaming)
@@ -115,11 +120,11 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::vector<WhatIf> sorted = what_ifs;
   sort_stably(sorted, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   const bool fails = !sorted.empty() && sorted.front().goodput > 0;
-  std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
+  std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", r.generation ? "all after" : "step", "saves");
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
     text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(w.step_time),
-                        percent(w.saves(r.step_of_what_ifs())));
+                        percent(w.saves(r.main_time())));
     if (w.goodput > 0) text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(w.effective_step_time));
     text += "\n";
   }

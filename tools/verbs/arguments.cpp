@@ -74,7 +74,7 @@ struct Arguments::Impl {
 
   void describe(const std::string& name, ArgumentDescription::Kind kind, const std::string& help,
                 const std::vector<std::string>& choices = {}) {
-    description.arguments.push_back({name.substr(0, name.find(',')), kind, help, choices});
+    description.arguments.push_back({name.substr(name.find(',') + 1), kind, help, choices});  // "-b,--minbytes"
   }
   explicit Impl(const std::string& summary) : app(summary) {}
   CLI::Option* add(CLI::Option* option, const std::string& flag, const std::string& placeholder) {

@@ -32,6 +32,9 @@ std::string shares_text(const ClusterSpec& cluster, const Result& r) {
   if (r.post_training)
     text = fmt::format("critical path of {}, of an optimizer step of its training half: {} (a loop step: {})\n",
                        r.scenario, show(r.step_time), show(r.post_training->step_time));
+  if (r.generation)
+    text = fmt::format("critical path of {}, of a forward pass: {} (all answers end after {})\n", r.scenario,
+                       show(r.step_time), show(r.generation->engines.generation));
   for (const auto& [seconds, resource] : r.shares())
     text += fmt::format("  {:<22} {:>10} {:>8}\n", in_words_of(cluster, resource), show(Seconds{seconds}),
                         percent(seconds / r.step_time.value));
@@ -46,9 +49,9 @@ std::string shares_text(const ClusterSpec& cluster, const Result& r) {
   if (r.critical_path.contains(kSlowdownName))
     text += fmt::format("  {}: what exchanges that run beside kernels add to them; faster exchanges have less of it\n",
                         kSlowdownName);
-  if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty())
-    text += fmt::format("  gradients are summed by {}{}\n", all.algorithm,
-                        all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
+  if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty() && r.compression.name.empty())
+    text += fmt::format("  {} by {}{}\n", all.averages_parameters ? "parameters are averaged" : "gradients are summed",
+                        all.algorithm, all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
   return text;
 }
 
@@ -199,8 +202,10 @@ int explain_verb(const std::vector<std::string>& words) {
       text = shares_text(scenario.cluster, r) + host_call_line(r) +
              path_text(scenario.cluster, r, *all.path, scenario.plan.mechanism->is_synchronous(),
                        static_cast<std::size_t>(pieces)) +
-             fmt::format("\neach resource made faster, simulated again{}\n",
-                         r.post_training ? ": the step of the loop" : "") +
+             fmt::format("\neach resource made faster, simulated again{}\n", r.post_training ? ": the step of the loop"
+                                                                             : r.generation
+                                                                                 ? ": the time until the last answer"
+                                                                                 : "") +
              what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));

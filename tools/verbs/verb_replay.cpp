@@ -57,6 +57,8 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
         fmt::format("{}{} from the first kernel to the last, where the trace was recorded{}\n",
                     report_label("recorded"), show(Seconds{r.recorded}),
                     r.mean_step > 0 ? fmt::format("; its steps took {} on average", show(Seconds{r.mean_step})) : "");
+  if (r.recorded > 0)
+    text += report_label("") + "kernels and copies take their recorded time, whatever the GPUs of the cluster\n";
   text += report_label("interval") +
           "none: no trace was measured on a second machine, so nothing says how far a replay is off\n";
   if (!r.notes.empty()) text += wrapped(report_label("trace"), r.notes, ";");

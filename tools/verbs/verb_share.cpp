@@ -76,13 +76,17 @@ std::string links_table(const SharingAnswer& answer) {
   if (answer.links.empty()) return "No link carries messages of two jobs.\n";
   TextTable table{"link of several jobs", ">used"};
   for (const JobAnswer& job : answer.jobs) table.add_column(job.name);
+  for (const JobAnswer& job : answer.jobs) table.add_column("limits " + job.name);
   for (std::size_t i = 0; i < std::min(most, answer.links.size()); ++i) {
     const ContendedLink& link = answer.links[i];
     std::vector<std::string> row{link.name, fmt::format("{:.1f} %", link.use * 100)};
-    for (const auto& [job, use] : link.use_by_job) row.push_back(fmt::format("{:.1f} %", use * 100));
+    for (const auto* shares : {&link.use_by_job, &link.limits_job})
+      for (const auto& [job, share] : *shares) row.push_back(fmt::format("{:.1f} %", share * 100));
     table.rows.push_back(std::move(row));
   }
-  return table.text() + "used: mean share of the link's rate, and the part of each job; ×: so many links are alike\n";
+  return table.text() +
+         "used: mean share of the link's rate, and the part of each job; limits: share of the time in which the link "
+         "sets\nthe rate of a message of the job; ×: so many links are alike\n";
 }
 
 int share_verb(const std::vector<std::string>& words) {

@@ -83,8 +83,11 @@ struct Result {
 
   std::string scenario;
   Seconds step_time;
-  /// Step whose time what-ifs shorten: that of the loop, if there is one.
-  Seconds step_of_what_ifs() const { return post_training ? post_training->step_time : step_time; }
+  /// Time that what-ifs shorten and scenarios are compared by: that of a step, of a loop the loop's step, and of engines
+  /// that answer prompts the time until the last answer ends.
+  Seconds main_time() const {
+    return post_training ? post_training->step_time : generation ? generation->engines.generation : step_time;
+  }
   /// Half the width of the 95 % confidence interval of the mean step time. No value: all steps are alike.
   std::optional<Seconds> step_time_interval;
   std::optional<DrawnSteps> drawn_steps;  ///< with shared draws
@@ -209,6 +212,7 @@ struct Result {
   double estimate_error = 0;
   struct AllReduce {
     std::string algorithm, fidelity;
+    bool averages_parameters = false;  ///< false: it sums gradients
     int channels = 1;
     /// A candidate of `algorithm: auto`: one collective of `size` bytes that runs alone.
     struct Candidate {

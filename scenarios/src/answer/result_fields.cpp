@@ -415,7 +415,8 @@ const JsonFields<Answer>& answer_fields() {
                     .value("resource", "", &WhatIf::resource_class, "resource class that is faster")
                     .value("factor", "", &WhatIf::factor, "factor by which it is faster")
                     .value("step_time_s", "s", &WhatIf::step_time,
-                           "simulated time with the change, of a loop's step if there is one")
+                           "simulated time with the change: of a step, of a loop's step, or until the last answer of "
+                           "engines ends")
                     .value("saves_share", "share", &WhatIf::saves_share, "share of the step time that the change saves")
                     .value("compared_with_s", "s", &WhatIf::compared_with,
                            "step time without the change, averaged over as many steps")

@@ -64,7 +64,7 @@ Result result_from_text(const std::string& text) { return result_from_json(parse
 
 json answer_json(Answer answer, bool timing) {
   if (!timing) answer.result.wall_s = {};
-  for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.step_of_what_ifs());
+  for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.main_time());
   return answer_fields().json(answer);
 }
 

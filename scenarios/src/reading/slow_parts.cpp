@@ -150,11 +150,13 @@ SlowParts read_slow_parts(Fields& faults, int ranks) {
   SlowParts slow;
   if (const Node* stragglers = faults.child({"stragglers",
                                              "Slow ranks: one map or a list of maps, for example {kind: constant, "
-                                             "factor: 1.5, ranks: [3]}. Default: none."}))
+                                             "factor: 1.5, ranks: [3]}. Default: none."});
+      stragglers && faults.has("stragglers"))
     for (const Node* node : maps_of(*stragglers)) slow.stragglers.push_back(read_straggler(*node, ranks));
   if (const Node* links = faults.child({"links",
                                         "Links with a lower rate for a time, for example [{link: node0/hca0 - leaf0, "
-                                        "factor: 0.5, from: 1 s, to: 2 s}]. Default: none."}))
+                                        "factor: 0.5, from: 1 s, to: 2 s}]. Default: none."});
+      links && faults.has("links"))
     for (const Node* node : maps_of(*links)) slow.links.push_back(read_link(*node));
   return slow;
 }

@@ -37,6 +37,8 @@ class FasterFields {
     add_software();
     if (resource == kMeasured) add_measured();
     if (s.input.is_used()) add_input();
+    if (resource == kStragglers && !s.slow.stragglers.empty()) sets_.emplace_back("faults.stragglers", "null");
+    if (resource == kSlowLinks && !s.slow.links.empty()) sets_.emplace_back("faults.links", "null");
   }
 
   Overrides sets() && { return std::move(sets_); }
@@ -241,7 +243,7 @@ std::vector<std::string> resource_classes(const Scenario& s) {
   if (s.cluster.gpus() > 1) classes.emplace_back(kLatency);
   classes.emplace_back(kFramework);
   classes.insert(classes.end(), sample_classes.begin(), sample_classes.end());
-  classes.emplace_back(kDecoding);
+  for (const std::string& resource : {std::string(kDecoding), kStragglers, kSlowLinks}) classes.push_back(resource);
   std::erase_if(classes, [&s](const std::string& resource) { return faster(s, resource, 2).empty(); });
   return classes;
 }
@@ -265,6 +267,9 @@ std::string what_if_in_words(const std::string& resource_class, double factor) {
   for (const LinkKind kind : all_link_kinds())
     if (resource_class == name_of(kind)) return fmt::format("{}x {}", factor, words_of(kind).upgraded);
   if (resource_class == kMeshOrder) return "pipelines within sites";
+  if (resource_class == kLoopSoftware) return fmt::format("1/{} of the software of the loop", factor);
+  if (resource_class == kStragglers) return "no stragglers";
+  if (resource_class == kSlowLinks) return "all links at their full rate";
   if (resource_class == kFirstStaleness) return "a " + kFirstStaleness;
   for (const std::string& change : {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreNodes, kStaleness})
     if (resource_class == change) return fmt::format("{}x {}", factor, change);
@@ -279,6 +284,7 @@ std::string limit_in_words(const std::string& resource_class) {
   if (resource_class == kMemory) return "GPU memory bandwidth";
   if (resource_class == kLatency) return "network latency";
   if (resource_class == kFramework) return "software overheads";
+  if (resource_class == kLoopSoftware) return "the software of the loop";
   return resource_class;
 }
 

@@ -7,16 +7,20 @@
 namespace trainyard {
 
 /// Returns the resource classes that a what-if makes faster, in the order of a table: "compute" and "memory" of the
-/// GPUs (or "measured step", if the scenario has one), kinds of links ("NVLink", "HCA"), "latency", "framework", and
-/// "storage" and "decode" of samples. A class that no field of the scenario makes faster is left out.
+/// GPUs (or "measured step", if the scenario has one), kinds of links ("NVLink", "HCA"), "latency", "framework",
+/// "storage" and "decode" of samples, and "stragglers" and "slow links", which a what-if removes. A class that no field of the scenario makes faster is left out.
 std::vector<std::string> resource_classes(const Scenario&);
 
 /// Memory capacity of the GPUs. No time depends on it, but `faster` knows its fields.
 inline const std::string kMemoryCapacity = "memory capacity";
 
-/// Changes of a post-training loop besides faster resources.
-inline const std::string kMoreGeneratingNodes = "nodes that generate", kMoreTrainingNodes = "nodes that train",
-                         kMoreNodes = "nodes", kStaleness = "staleness", kFirstStaleness = "staleness of 1";
+/// Changes of a post-training loop besides faster resources. Its software takes the times `loop` and `reload` of its stack.
+inline const std::string kLoopSoftware = "loop software", kMoreGeneratingNodes = "nodes that generate",
+                         kMoreTrainingNodes = "nodes that train", kMoreNodes = "nodes", kStaleness = "staleness",
+                         kFirstStaleness = "staleness of 1";
+
+/// Faults of `faults` that slow steps: a what-if removes them.
+inline const std::string kStragglers = "stragglers", kSlowLinks = "slow links";
 
 /// The change of `mesh_what_if`.
 inline const std::string kMeshOrder = "mesh order";

@@ -58,6 +58,26 @@ struct JobParts {
   std::unique_ptr<MechanismRun> mechanism;
 };
 
+/// Total length of intervals, counted once where they overlap. They are added in the order of their ends.
+class CoveredTime {
+ public:
+  void cover(double begin, double end) {
+    while (!parts_.empty() && parts_.back().second >= begin) {
+      begin = std::min(begin, parts_.back().first);
+      parts_.pop_back();
+    }
+    parts_.emplace_back(begin, end);
+  }
+  double total() const {
+    double sum = 0;
+    for (const auto& [begin, end] : parts_) sum += end - begin;
+    return sum;
+  }
+
+ private:
+  std::vector<std::pair<double, double>> parts_;
+};
+
 /// Watches the ends of steps, and the bytes on links from the moment on at which all jobs are warm.
 class JobWatch : public Observer {
  public:
@@ -71,7 +91,7 @@ class JobWatch : public Observer {
         missing_(warm_.size()),
         ends_(warm_.size()),
         bytes_(warm_.size(), std::vector<double>(links, 0)),
-        limited_(bytes_) {
+        limited_(warm_.size(), std::vector<CoveredTime>(links)) {
     for (const std::size_t job : job_of_actor_) ++actors_[job];
   }
 
@@ -88,13 +108,15 @@ class JobWatch : public Observer {
     if (begin_ < 0) return;
     const std::size_t job = job_of_actor_[position(run.from)];
     for (const LinkUse& use : run.route.links) bytes_[job][position(use.link)] += run.bytes.value * use.weight;
-    if (run.limiting >= 0) limited_[job][position(run.limiting)] += (run.ended - run.started).value;
+    if (run.limiting >= 0)
+      limited_[job][position(run.limiting)].cover(std::max(run.started.value, begin_), run.ended.value);
   }
+  Interest interest() const override { return {.level = Level::ops}; }
 
   const bool& enough() const { return enough_; }
   double measured_time() const { return end_ - begin_; }
   double bytes(std::size_t job, std::size_t link) const { return bytes_[job][link]; }
-  double limited(std::size_t job, std::size_t link) const { return limited_[job][link]; }
+  double limited(std::size_t job, std::size_t link) const { return limited_[job][link].total(); }
   JobSteps steps(std::size_t job) const {
     const std::vector<double>& ends = ends_[job];
     JobSteps result;
@@ -117,10 +139,11 @@ class JobWatch : public Observer {
   int steps_;
   std::vector<int> actors_;  // indexed by job
   std::vector<std::size_t> steps_of_actor_;
-  std::vector<std::vector<int>> missing_;  // indexed by job and step: number of actors that have not ended it yet
-  std::vector<std::vector<double>> ends_;  // indexed by job: end of each step, s
-  std::vector<std::vector<double>> bytes_, limited_;  // indexed by job and link
-  double begin_ = -1, end_ = -1;                      // measured time, s; −1: not reached
+  std::vector<std::vector<int>> missing_;   // indexed by job and step: number of actors that have not ended it yet
+  std::vector<std::vector<double>> ends_;   // indexed by job: end of each step, s
+  std::vector<std::vector<double>> bytes_;  // indexed by job and link
+  std::vector<std::vector<CoveredTime>> limited_;  // likewise; times in which the link limits a message
+  double begin_ = -1, end_ = -1;                   // measured time, s; −1: not reached
   bool enough_ = false;
 
   static constexpr double kRounding = 1e-9;  // s: steps of jobs that are alike end at the same moment but for rounding

@@ -29,7 +29,7 @@ struct JobLink {
   double links = 1;                ///< number of links that it stands for
   double use = 0;                  ///< share of its rate that all jobs use, over the measured time
   std::vector<double> use_by_job;  ///< share of its rate that each job uses
-  /// Time in a second of the run in which it sets the rate of a message of the job: sum over messages, by job.
+  /// Share of the measured time in which it sets the rate of a message of the job, by job.
   std::vector<double> limits_job;
 };
 

@@ -271,7 +271,8 @@ void book_expert_load(const StepRun& run, Result& r) {
 }
 
 void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
-  if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
+  if (s.ranks() > 1 && s.plan.mechanism->all_reduces() && !s.plan.inference) {
+    r.all_reduce.averages_parameters = s.plan.mechanism->averages_parameters();
     const GradientCollective collective = gradient_collective(plan);
     r.all_reduce.algorithm = all_reduce_name(plan.all_reduce);
     if (!collective.method.empty()) r.all_reduce.algorithm += ", " + collective.method;
@@ -319,8 +320,10 @@ std::string content_of(const std::string& group) {
 void book_content(const StepRun& run, Result& r) {
   const std::vector<Group>& groups = run.names.groups();
   for (GroupId g = 0; g < groups.size(); ++g)
-    if (const double bytes = run.traffic_of_steps().of_group(g).value; bytes > 0)
-      r.bytes_by_content[content_of(groups[g].name)] += bytes / run.traffic_steps();
+    if (const double bytes = run.traffic_of_steps().of_group(g).value; bytes > 0) {
+      const bool averages = run.scenario.plan.mechanism->averages_parameters() && groups[g].name == kAllReduce;
+      r.bytes_by_content[averages ? "weights" : content_of(groups[g].name)] += bytes / run.traffic_steps();
+    }
 }
 
 }  // namespace

@@ -143,8 +143,9 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (options.changes && !r.plan_fits() && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets)
     a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons)
+                 : r.generation  ? engine_what_ifs(s, *r.generation, options.factor, options.reasons)
                                  : what_if(s, options.factor, simulation);
-  if (simulates_again && options.factor > 0 && !by_packets && !r.post_training)
+  if (simulates_again && options.factor > 0 && !by_packets && !r.post_training && !r.generation)
     if (const std::optional<WhatIf> other_order = mesh_what_if(s, simulation)) a.what_ifs.push_back(*other_order);
   if (r.post_training) r.post_training->bottleneck = loop_bottleneck(a.what_ifs, r.post_training->step_time);
   const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;

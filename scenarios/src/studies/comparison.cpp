@@ -23,6 +23,12 @@ std::map<std::string, double> parts_of_step(const Result& r) {
     const std::vector<std::pair<std::string, double>> parts = parts_of_loop(*r.post_training);
     return {parts.begin(), parts.end()};
   }
+  if (r.generation) {
+    const auto& parts = r.generation->engines.parts;
+    return {{"prompts", parts.prefill.value}, {"products", parts.products.value},
+            {"cache", parts.cache.value},     {"exchanges", parts.exchanges.value},
+            {"host", parts.host.value},       {"calls of tools", parts.calls.value}};
+  }
   const Result::Breakdown& b = r.breakdown;
   std::map<std::string, double> parts{{"compute", b.compute.value}, {"compression", b.compression.value},
                                       {"bubble", b.bubble.value},   {"optimizer", b.optimizer.value},
@@ -30,6 +36,12 @@ std::map<std::string, double> parts_of_step(const Result& r) {
                                       {"other", b.other.value}};
   for (const auto& [group, seconds] : b.exposed_communication) parts["exposed " + group] = seconds;
   return parts;
+}
+
+/// Returns true if both are steps, both loops, or both engines that answer prompts.
+bool is_same_kind(const Result& a, const Result& b) {
+  return a.post_training.has_value() == b.post_training.has_value() &&
+         a.generation.has_value() == b.generation.has_value();
 }
 
 /// Returns the figures of a machine that make it faster if they grow.
@@ -163,14 +175,18 @@ JsonFields<ScenarioChange> change_fields() {
   using B = Comparison::BreakEven;
   return JsonFields<C>()
       .value("breakdown_s", "s", &C::parts,
-             "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step")
-      .value("step_time_share", "share", &C::step,
-             "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step")
-      .when(&C::step, "unless only one of the two has post_training")
+             "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step; of "
+             "engines "
+             "that answer prompts: of the slowest engine's time")
+      .value(
+          "step_time_share", "share", &C::step,
+          "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step; of "
+          "engines that answer prompts: of the time until the last answer")
+      .when(&C::step, "unless only one of the two has post_training, or generation")
       .value("slower_probability", "share", &C::slower,
              "probability that it is in truth slower than the first; errors that both share cancel, and a machine of "
              "faster parts is not slower")
-      .when(&C::slower, "if both have an interval, and no post_training")
+      .when(&C::slower, "if both have an interval, and no post_training or generation")
       .list("break_evens", &C::break_evens,
             JsonFields<B>()
                 .value("price", "", &B::price,
@@ -220,7 +236,8 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
 std::optional<double> Comparison::slower(std::size_t scenario) const {
   const StepDoubt &first = doubts.front(), &other = doubts[scenario];
   if (scenario == 0 || !first.exists() || !other.exists()) return std::nullopt;
-  if (results.front().post_training || results[scenario].post_training) return std::nullopt;
+  for (const Result* r : {&results.front(), &results[scenario]})
+    if (r->post_training || r->generation) return std::nullopt;
   const double first_time = results.front().step_time.value, time = results[scenario].step_time.value;
   if (faster_machine[scenario] > 0 && time < first_time) return 0;
   if (faster_machine[scenario] < 0 && time > first_time) return 1;
@@ -229,8 +246,8 @@ std::optional<double> Comparison::slower(std::size_t scenario) const {
 
 std::optional<double> Comparison::change_of_step(std::size_t scenario) const {
   const Result &first = results.front(), &other = results[scenario];
-  if (scenario == 0 || first.post_training.has_value() != other.post_training.has_value()) return std::nullopt;
-  return relative_change(first.whole_step().value, other.whole_step().value);
+  if (scenario == 0 || !is_same_kind(first, other)) return std::nullopt;
+  return relative_change(first.main_time().value, other.main_time().value);
 }
 
 std::vector<std::pair<std::string, double>> parts_of_loop(const PostTrainingResult& r) {
@@ -243,12 +260,11 @@ std::vector<std::pair<std::string, double>> parts_of_loop(const PostTrainingResu
 }
 
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second) {
-  if (first.post_training.has_value() != second.post_training.has_value()) return {};
+  if (!is_same_kind(first, second)) return {};
   std::map<std::string, double> parts = parts_of_step(second);
   for (const auto& [name, seconds] : parts_of_step(first)) parts[name] -= seconds;
   std::vector<std::pair<std::string, double>> changed(parts.begin(), parts.end());
-  std::erase_if(changed,
-                [&first](const auto& part) { return std::abs(part.second) < 5e-4 * first.whole_step().value; });
+  std::erase_if(changed, [&first](const auto& part) { return std::abs(part.second) < 5e-4 * first.main_time().value; });
   sort_stably(changed, [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
   return changed;
 }

@@ -21,10 +21,10 @@ struct Comparison {
   std::vector<int> faster_machine;
   /// Returns the probability that a scenario is in truth slower than the first; errors that both share cancel. A machine
   /// with faster parts is not slower at the same work: if the simulation says so too, this is certain. No
-  /// value: it is the first, one of the two has no interval, or one is a loop, for which this is not known.
+  /// value: it is the first, one of the two has no interval, or one is a loop or engines, for which this is not known.
   std::optional<double> slower(std::size_t scenario) const;
-  /// Returns the relative change of the step from the first scenario, of a loop of the loop's step. No value: it is the
-  /// first, or only one of the two is a loop.
+  /// Returns the relative change of `Result::main_time` from the first scenario. No value: it is the first, or only one of
+  /// the two is a loop or engines that answer prompts.
   std::optional<double> change_of_step(std::size_t scenario) const;
   /// A field with different values: its path, and each scenario's value as YAML. No value: the scenario does not set it.
   struct Difference {
@@ -49,7 +49,8 @@ Comparison compare_scenarios(const std::vector<Scenario>&);
 std::vector<std::pair<std::string, double>> parts_of_loop(const PostTrainingResult&);
 
 /// Returns the parts of two steps that differ, by name: seconds of the second minus those of the first. The largest
-/// difference comes first. Two loops have the parts of their loops. A loop and another step have no parts in common.
+/// difference comes first. Two loops have the parts of their loops, and two scenarios of engines those of the slowest
+/// engine. A loop and another step have no parts in common.
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second);
 
 const JsonFields<Comparison>& comparison_fields();

@@ -195,8 +195,7 @@ const JsonFields<SharingAnswer>& sharing_fields() {
                     .value("use_share", "share", &L::use, "share of its rate that all jobs use")
                     .value("use_by_job_share", "share", &L::use_by_job, "share of its rate that each job uses")
                     .value("limits_job_share", "share", &L::limits_job,
-                           "time in which it sets the rate of a message of the job: sum over the messages, as a share "
-                           "of the run"),
+                           "share of the measured time in which it sets the rate of a message of the job"),
                 "links that more than one job uses, the fullest first")
           .list(
               "leaves", &A::leaves,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "models/hardware/link_fields.hpp"
@@ -49,6 +50,20 @@ void add_more_nodes(const Scenario& s, double factor, std::vector<LoopChange>& c
   changes.push_back(std::move(more_training));
 }
 
+void add_faster_software(const Scenario& s, double factor, std::vector<LoopChange>& changes) {
+  const RlStack& stack = s.post_training->stack;
+  Overrides sets;
+  const auto divide = [&](const char* key, Seconds time) {
+    if (time.value > 0)
+      sets.emplace_back(fmt::format("post_training.stack.{}", key), fmt::format("{} s", time.value / factor));
+  };
+  divide("loop", stack.loop);
+  if (!s.post_training->has_own_nodes) divide("reload", stack.reload);
+  if (sets.empty()) return;
+  if (!s.document.find("post_training")->find("stack")) sets.emplace(sets.begin(), "post_training.stack", stack.name);
+  changes.push_back({kLoopSoftware, std::move(sets), true});
+}
+
 std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all) {
   const PostTrainingChoice& choice = *s.post_training;
   Scenario machine = s;  // with the nodes of all halves, between which links may be
@@ -61,12 +76,42 @@ std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all)
   for (const std::string& resource : resource_classes(machine))
     if (std::ranges::find(left_out, resource) == left_out.end())
       changes.push_back({resource, faster(machine, resource, factor)});
+  add_faster_software(s, factor, changes);
   add_more_nodes(s, factor, changes);
   if (choice.asynchrony && choice.asynchrony->staleness < kMostLoopStaleness) {
     const double now = choice.asynchrony->staleness, more = std::min(kMostLoopStaleness, now > 0 ? now * factor : 1);
     changes.push_back({now > 0 ? kStaleness : kFirstStaleness, {{kStalenessKey, fmt::format("{}", more)}}, true});
   }
   return changes;
+}
+
+/// Simulates the changes in parallel. `time_of` returns the time of a changed scenario; it may throw UserError. Changes that
+/// are refused are left out.
+std::vector<WhatIf> times_of_changes(const Scenario& s, const std::vector<LoopChange>& changes, double factor,
+                                     const std::function<Seconds(const Scenario&, const LoopChange&)>& time_of) {
+  ProgressLine progress;
+  std::size_t ended = 0;
+  progress.show(fmt::format("0 of {} what-ifs", changes.size()));
+  const auto changed_time = [&](std::size_t i) {
+    try {
+      return time_of(read_again(s, changes[i].sets), changes[i]);
+    } catch (const UserError&) {
+      return Seconds{};
+    }
+  };
+  const std::vector<Seconds> times = all_in_parallel(
+      changes.size(), processors(), changed_time,
+      [&](std::size_t, Seconds) { progress.show(fmt::format("{} of {} what-ifs", ++ended, changes.size())); });
+  std::vector<WhatIf> table;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (times[i] == Seconds{}) continue;
+    WhatIf& row = table.emplace_back();
+    row.resource_class = changes[i].resource;
+    row.factor = factor;
+    row.step_time = times[i];
+    row.sets = as_sets(changes[i].sets);
+  }
+  return table;
 }
 
 }  // namespace
@@ -78,32 +123,23 @@ std::vector<WhatIf> loop_what_ifs(const Scenario& s, const PostTrainingResult& l
                                 .kernels_as_with_path = base.critical_path || base.kernels_as_with_path,
                                 .transport = base.transport,
                                 .folding = base.folding};
-  ProgressLine progress;
-  std::size_t ended = 0;
-  progress.show(fmt::format("0 of {} what-ifs", changes.size()));
-  const auto changed_step = [&](std::size_t i) {
-    try {
-      const Scenario changed = read_again(s, changes[i].sets);
-      const PostTrainingChoice& choice = *changed.post_training;
-      if (changes[i].keeps_training && choice.algorithm.has_rollouts)
-        return step_with_engines(choice, changed.model.entry, loop, choice.engines());
-      return simulate_here(changed, options).post_training->step_time;
-    } catch (const UserError&) {
-      return Seconds{};
-    }
-  };
-  const std::vector<Seconds> steps = all_in_parallel(
-      changes.size(), processors(), changed_step,
-      [&](std::size_t, Seconds) { progress.show(fmt::format("{} of {} what-ifs", ++ended, changes.size())); });
-  std::vector<WhatIf> table;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    if (steps[i] == Seconds{}) continue;
-    WhatIf& row = table.emplace_back();
-    row.resource_class = changes[i].resource;
-    row.factor = factor;
-    row.step_time = steps[i];
-    row.sets = as_sets(changes[i].sets);
-  }
+  return times_of_changes(s, changes, factor, [&](const Scenario& changed, const LoopChange& change) {
+    const PostTrainingChoice& choice = *changed.post_training;
+    if (change.keeps_training && choice.algorithm.has_rollouts)
+      return step_with_engines(choice, changed.model.entry, loop, choice.engines());
+    return simulate_here(changed, options).post_training->step_time;
+  });
+}
+
+std::vector<WhatIf> engine_what_ifs(const Scenario& s, const GenerationResult& engines, double factor, bool all) {
+  std::vector<LoopChange> changes;
+  for (const std::string& resource : resource_classes(s))
+    if (resource != "framework" && (all || resource != "latency"))
+      changes.push_back({resource, faster(s, resource, factor)});
+  std::vector<WhatIf> table = times_of_changes(s, changes, factor, [](const Scenario& changed, const LoopChange&) {
+    return generation_result(*changed.generation, changed.model.entry).engines.generation;
+  });
+  std::erase_if(table, [&](const WhatIf& w) { return w.step_time == engines.engines.generation; });
   return table;
 }
 

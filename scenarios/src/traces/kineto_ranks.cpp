@@ -166,10 +166,11 @@ class RankWriter {
     const auto has_host = [](const RecordedStep& step) {
       return std::ranges::any_of(step.nodes, [](const ChakraNode& node) { return node.on_host == 1; });
     };
-    if (!number && std::ranges::any_of(steps_, has_host))
-      result_.notes.push_back(
-          "no ProfilerStep marks a step, so the whole trace is replayed: the host's time includes what it did before, "
-          "between and after steps");
+    if (!number)
+      result_.notes.push_back(std::string("no ProfilerStep marks a step, so the whole trace is replayed") +
+                              (std::ranges::any_of(steps_, has_host)
+                                   ? ": the host's time includes what it did before, between and after steps"
+                                   : ""));
     count_ranks();
     for (std::size_t i = 0; i < steps_.size(); ++i)
       for (RecordedGroup& group : steps_[i].groups) {

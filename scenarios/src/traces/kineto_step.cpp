@@ -324,6 +324,10 @@ class StepWriter {
       step_.notes.push_back(
           fmt::format("{} works have no call of the host with their correlation: they begin when their stream is free",
                       unlaunched_));
+    if (*rule_ == 0 && unlaunched_ > 0 && unlaunched_ == members_.size())
+      step_.notes.emplace_back(
+          "it has no calls of the host: each work begins when its stream is free, and pauses for the host are left "
+          "out");
     if (undescribed_ > 0)
       step_.notes.push_back(fmt::format("{} that the trace does not describe take{} recorded time",
                                         undescribed_ == 1 ? "an exchange" : counted_noun(undescribed_, "exchange"),

@@ -73,6 +73,7 @@ class LocalSgd : public WholeReplicas {
   explicit LocalSgd(int steps) : WholeReplicas("local_steps"), steps_(steps) {}
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
+  bool averages_parameters() const override { return true; }
   std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }
   StepRhythm rhythm() const override {
     return {.turns = steps_,

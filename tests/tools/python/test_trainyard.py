@@ -244,6 +244,8 @@ class Errors(unittest.TestCase):
             lambda: trainyard.bench("all_reduce", "dgx-a101"),
             lambda: trainyard.size(ONE, days=-1),
             lambda: trainyard.sweep(ONE, {"plan.micro_batch_size": []}),
+            lambda: trainyard.compare([ONE, ONE]),
+            lambda: trainyard.ask("bench", ["all_reduce"]),
         ):
             with self.assertRaises(trainyard.Error) as caught:
                 call()

@@ -309,7 +309,7 @@ def ask(verb: str, *words: str | os.PathLike[str], progress: Progress | None = N
 
     Keywords are its flags, with underscores for dashes: True sets a flag, None and False leave it out, a list repeats it.
     """
-    return _answer(verb, *(os.fspath(word) for word in words), *_flags(options), progress=progress)
+    return _answer(verb, *(_word(word) for word in words), *_flags(options), progress=progress)
 
 
 def explain(
@@ -326,7 +326,7 @@ def explain(
     views = {"--layers": layers, "--batch": batch, "--limits": limits, "--doubt": doubt}
     sets = [f"--set={path.replace('__', '.')}={_text(value)}" for path, value in fields.items()]
     words = [flag for flag, is_set in views.items() if is_set] + sets
-    return _answer("explain", os.fspath(scenario), *words, progress=progress)
+    return _answer("explain", _word(scenario), *words, progress=progress)
 
 
 def validate(
@@ -354,7 +354,7 @@ def command(*words: str | os.PathLike[str], progress: Progress | None = None) ->
 
     Example: command("topo", "show", "gpt2-one-a100"). Limits that are not met (exit code 1) are no error here.
     """
-    return _native.command([os.fspath(word) for word in words], progress)[1]
+    return _native.command([_word(word) for word in words], progress)[1]
 
 
 def _flags(options: Mapping[str, Any]) -> list[str]:
@@ -383,7 +383,7 @@ def _ask_of_files(
 
         def path_of(content: Scenario, name: str) -> str:
             if not isinstance(content, Mapping):
-                return os.fspath(content)
+                return _word(content)
             path = os.path.join(folder, name)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_json(content))
@@ -410,7 +410,7 @@ class _Call:
         self.progress = progress
 
     def option(self, name: str, value: str | os.PathLike[str]) -> None:
-        self.texts.append((name, os.fspath(value)))
+        self.texts.append((name, _word(value)))
 
     def source(self, option: str, scenario: Scenario, name: str) -> None:
         if isinstance(scenario, Mapping):
@@ -458,6 +458,15 @@ def _json(value: Any) -> str:
         raise TypeError(f"a {type(other).__name__} in a scenario: numbers, text, lists and dicts expected")
 
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=plain)
+
+
+def _word(value: Any) -> str:
+    """A word of a command line: text, a path or a number. Raises `Error` for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, (str, os.PathLike)):
+        raise Error(f"a {type(value).__name__} as an argument: a text, the path of a file or a number expected")
+    return os.fspath(value)
 
 
 def _text(value: Any) -> str:

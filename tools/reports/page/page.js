@@ -248,7 +248,7 @@ function setOut(forPaper) {
   }
   root.classList.remove('short');
   root.classList.toggle('short', !fits());
-  const names = all.filter(e => e.classList.contains('folded')).map(e => e.getAttribute('aria-label'));
+  const names = [...main.querySelectorAll('section')].filter(e => e.offsetHeight === 0).map(e => e.getAttribute('aria-label'));
   if (names.length) main.append(el('p', {id: 'left-out', class: 'quiet'}, 'On the page only: ' + names.join(', ') + '.'));
 }
 /// The size of the smallest text that the page shows, in points, and by how many pixels parts are wider than the paper.

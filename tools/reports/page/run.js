@@ -18,64 +18,75 @@ function partsOf(breakdown) {
 
 /// A faster resource in the words of the report.
 function faster(w) {
-  if (w.resource === 'staleness of 1') return 'a staleness of 1';
-  const less = {latency: 'network latency', framework: 'software overheads', 'measured step': 'measured step'}[w.resource];
+  const removed = {'staleness of 1': 'a staleness of 1', stragglers: 'no stragglers', 'slow links': 'all links at their full rate'}[w.resource];
+  if (removed) return removed;
+  const less = {latency: 'network latency', framework: 'software overheads', 'loop software': 'software of the loop', 'measured step': 'measured step'}[w.resource];
   const more = {compute: 'GPU FLOP/s', memory: 'GPU memory bandwidth', staleness: 'staleness', nodes: 'nodes',
     'nodes that generate': 'nodes that generate', 'nodes that train': 'nodes that train'}[w.resource] || w.resource + ' rate';
   return named(less ? `1/${w.factor} of the ${less}` : `${w.factor} × ${more}`);
 }
 
+/// A sentence under the heading of a section that is not about the whole answer; null: it is.
+const scopeOfFigures = () => answer.post_training ? el('p', {class: 'quiet'}, 'Of an optimizer step of the training half.')
+  : answer.generation ? el('p', {class: 'quiet'}, 'Of a forward pass of the plan.') : null;
+
 function summary() {
   heading(answer.scenario, page.screen.split(/\n(?! {11})/)[0].replace(/\s+/g, ' '));
   verdict();
-  const half = answer.post_training ? ' of the training half' : '', whole = answer.post_training ? 'the whole loop' : 'the training';
+  const half = answer.post_training ? ' of the training half' : answer.generation ? ' of a forward pass' : '', whole = answer.post_training ? 'the whole loop' : 'the training';
   const ofLoop = answer.post_training ? [['post_training.step_time_s', 'seconds', 'loop step'], ['post_training.samples_per_s', 'number', 'answers/s'],
-    ['gpus', 'number', 'GPUs of the loop']] : [];
+    ['gpus', 'number', 'GPUs of the loop']]
+    : answer.generation ? [['generation.time_s', 'seconds', 'until the last answer'], ['generation.tokens_per_s', 'number', 'generated tokens/s'], ['generation.requests_per_s', 'number', 'answers/s']] : [];
   const cards = [...ofLoop, ['step_time_s', 'seconds', 'step time' + half], ['samples_per_s', 'number', 'samples/s' + half],
     ['tokens_per_s', 'number', 'tokens/s' + half], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU' + half],
     ['tflops_per_gpu', 'number', 'TFLOP/s per GPU' + half], ['mfu', 'share', 'MFU, of the dense peak' + half],
     ['training_time_s', 'seconds', 'time of ' + whole], ['goodput', 'share', 'goodput']];
-  const money = answer.money, of = money && `${money.currency} a million ${money.of_tokens ? 'tokens' : 'samples'}`;
+  const money = answer.money, of = money && `${money.currency} a million ${money.of_tokens ? 'tokens' : 'samples'}${answer.generation ? ' of forward passes' : ''}`;
   if (money) cards.push(['money.per_million', 'number', of + (money.per_million > 0 ? ', by rent and electricity' : '')], ['money.per_million_answers', 'number', money.currency + ' a million answers'], ['money.step', 'number', money.currency + (answer.post_training ? ' a loop step' : ' a step')],
     ['money.training', 'number', `${money.currency} for ${whole}`], ['money.ownership.purchase', 'number', money.currency + ' to buy'],
     ['money.ownership.per_million', 'number', of + ', bought and always in use']);
   if (money) cards.push(['money.ownership.total', 'number', `${money.currency} to own for ${money.ownership ? yearsOf(money.ownership.years) : ''}`]);
-  cards.push(['tokens_per_J', 'number', 'tokens a joule, at the site']);
+  cards.push(['tokens_per_J', 'number', 'tokens a joule, at the site' + (answer.generation ? half : '')]);
   if (money) cards.push(['energy.step_kWh', 'number', `kWh a ${answer.post_training ? 'loop ' : ''}step, at the site`], ['training_kWh', 'number', 'kWh for ' + whole]);
   const box = el('div', {class: 'cards'});
   for (const [path, unit, name] of cards)
     if (value(answer, path)) box.append(el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name,
-      path === 'step_time_s' ? likely('step_time_interval_s', 'seconds') : path === 'post_training.step_time_s' ? likely('post_training.step_time_interval_s', 'seconds') : null)));
+      path === 'step_time_s' ? likely('step_time_interval_s', 'seconds') : path === 'post_training.step_time_s' ? likely('post_training.step_time_interval_s', 'seconds')
+        : path === 'generation.time_s' ? likely('generation.time_interval_s', 'seconds') : path === 'generation.tokens_per_s' ? likely('generation.tokens_per_s_interval', 'number') : null)));
   const m = answer.memory_bytes;
   if (m && m.peak) {
     const hue = {yes: 'good', no: 'bad'}[answer.fits_in_words] || '', words = {yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || answer.fits_in_words;
     box.append(el('div', {class: 'card'}, el('b', {class: hue}, figure(m.device ? 'memory_bytes.device' : 'memory_bytes.peak', 'bytes')),
-      el('span', {}, 'of ', figure('memory_bytes.capacity', 'bytes'), m.device ? ' on the device' : '', `: ${words}`,
+      el('span', {}, 'of ', figure('memory_bytes.capacity', 'bytes'), m.device ? ' on the device' : '', `${half}: ${words}`,
         m.device ? likely('memory_interval_bytes', 'bytes') : null)));
   }
   if (answer.bottleneck && answer.bottleneck.resource) box.append(el('div', {class: 'card'},
-    el('b', {}, figure('bottleneck.share', 'share')), el('span', {}, `bottleneck: ${answer.bottleneck.resource}`)));
+    el('b', {}, figure('bottleneck.share', 'share')), el('span', {}, `bottleneck${half}: ${answer.bottleneck.resource}`)));
   main.append(box);
 }
 
 /// The answer in three sentences: what a step takes, what limits it, and which faster resource saves most of it. A loop
-/// has a sentence of its own before those of its training half.
+/// has a sentence of its own before those of its training half, and so have engines that answer prompts.
 function verdict() {
-  const step = answer.post_training ? 'An optimizer step of the training half' : 'A step', memory = answer.memory_bytes;
+  const step = answer.post_training ? 'An optimizer step of the training half' : answer.generation ? 'A forward pass of the plan' : 'A step', memory = answer.memory_bytes;
   const range = answer.step_time_interval_s
     ? [' (', figure('step_time_interval_s.0', 'seconds'), ' to ', figure('step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : [];
   const time = value(answer, 'training_time_s') ? [answer.post_training ? ', all its steps ' : ', the whole training ', figure('training_time_s', 'seconds')] : [];
   const training = answer.post_training ? [] : time;
   const room = memory && memory.peak ? [`. Its memory ${{yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || `is ${answer.fits_in_words}`}: `,
     figure(memory.device ? 'memory_bytes.device' : 'memory_bytes.peak', 'bytes'), ' of ', figure('memory_bytes.capacity', 'bytes'), ' a GPU.'] : ['.'];
-  const loop = answer.post_training;
+  const loop = answer.post_training, engines = answer.generation;
+  const unmeasured = r => r && r.unmeasured ? ` The interval does not cover what no measured ${loop ? 'loop' : 'engine'} has: ${r.unmeasured}.` : '';
+  const ofEngines = engines ? [el('p', {}, el('b', {}, 'All prompts are answered after ', figure('generation.time_s', 'seconds'),
+    ...(engines.time_interval_s ? [' (', figure('generation.time_interval_s.0', 'seconds'), ' to ', figure('generation.time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : []),
+    ', with ', figure('generation.tokens_per_s', 'number'), ' generated tokens a second on ', figure('gpus', 'number'), ' GPUs.'), ` Most of the time is for ${engines.engine_limit}.${unmeasured(engines)}`)] : [];
   const ofLoop = loop ? [el('p', {}, el('b', {}, 'A step of the loop takes ', figure('post_training.step_time_s', 'seconds'),
     ...(loop.step_time_interval_s ? [' (', figure('post_training.step_time_interval_s.0', 'seconds'), ' to ', figure('post_training.step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : []),
-    ', with ', figure('post_training.samples_per_s', 'number'), ' answers a second on ', figure('gpus', 'number'), ' GPUs', ...time, '.'), ` What limits it: ${loop.limit}.`)] : [];
+    ', with ', figure('post_training.samples_per_s', 'number'), ' answers a second on ', figure('gpus', 'number'), ' GPUs', ...time, '.'), ` What limits it: ${loop.limit}.${unmeasured(loop)}`)] : [];
   const sentence = [step, ' takes ', figure('step_time_s', 'seconds'), ...range, ...training, ...room];
-  const of = section('Verdict', ...ofLoop, el('p', {}, loop ? sentence : el('b', {}, ...sentence)));
+  const of = section('Verdict', ...ofLoop, ...ofEngines, el('p', {}, loop || engines ? sentence : el('b', {}, ...sentence)));
   if (answer.bottleneck && answer.bottleneck.resource)
-    of.append(el('p', {}, `What limits ${loop ? 'the training half' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
+    of.append(el('p', {}, `What limits ${loop ? 'the training half' : engines ? 'the forward pass' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
   const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share);
   if (!tried.length) {
     of.append(el('p', {id: 'help'}, page.pending ? 'What would help most is being simulated …' : `What would help most was not simulated${answer.bottleneck && answer.bottleneck.resource ? `; only a faster ${answer.bottleneck.resource} shortens its part` : ''}.`));
@@ -83,8 +94,8 @@ function verdict() {
   }
   const saves = ({w, i}) => [faster(w) + ' ', figure(`what_if.${i}.saves_share`, 'share')];
   const [most, next] = tried.filter(({w}) => w.saves_share >= 0.005);
-  of.append(el('p', {id: 'help'}, ...(most ? ['What would help most: ', faster(most.w), ` saves `, figure(`what_if.${most.i}.saves_share`, 'share'), ` of ${loop ? 'the step of the loop' : 'the step'}`, ...(next ? [', then ', ...saves(next)] : []), '.']
-    : [`No single ${loop ? 'change' : 'faster resource'} saves 0.5 % of the step.`])));
+  of.append(el('p', {id: 'help'}, ...(most ? ['What would help most: ', faster(most.w), ` saves `, figure(`what_if.${most.i}.saves_share`, 'share'), ` of ${loop ? 'the step of the loop' : engines ? 'the time until the last answer' : 'the step'}`, ...(next ? [', then ', ...saves(next)] : []), '.']
+    : [`No single ${loop ? 'change' : 'faster resource'} saves 0.5 % of ${engines ? 'the time until the last answer' : 'the step'}.`])));
 }
 
 function breakdown() {
@@ -95,7 +106,7 @@ function breakdown() {
   if (!names.length) return;
   let exposed = 0;
   const hue = Object.fromEntries(names.map(n => [n, partHues[n] || exposedHues[exposed++ % exposedHues.length]]));
-  const of = section('Where the time goes');
+  const of = section('Where the time goes', scopeOfFigures());
   const columns = el('div', {class: 'columns'}), left = el('div'), total = answer.breakdown_step_time_s || answer.step_time_s;
   of.append(columns);
   columns.append(left, table([{name: 'part'}, {name: 'time', number: true}, {name: 'share', number: true}],
@@ -126,7 +137,7 @@ function generation() {
     ' a GPU, and ', figure('generation.requests_per_s', 'number'), ` answers a second. Most of the time is for ${r.engine_limit}.`));
   answerTimes(of, 'generation');
   of.append(el('p', {}, 'At its peak the cache has ', figure('generation.engine_memory_bytes.cache_peak', 'bytes'), ' of ',
-    figure('generation.engine_memory_bytes.cache', 'bytes'), ' a GPU. The figures below are of one forward pass.'));
+    figure('generation.engine_memory_bytes.cache', 'bytes'), ' a GPU.'));
 }
 
 function loop() {
@@ -173,7 +184,7 @@ const gib = 2 ** 30, shortBytes = v => digits(v) + ' GiB';
 function memory() {
   const m = answer.memory_bytes;
   if (!m || !m.peak) return;
-  const of = section('Memory'), columns = el('div', {class: 'columns'}), left = el('div');
+  const of = section('Memory', scopeOfFigures()), columns = el('div', {class: 'columns'}), left = el('div');
   of.append(columns);
   columns.append(left);
   const parts = ['parameters', 'gradients', 'optimizer', 'activations', 'buffers'].filter(k => m[k] > 0);
@@ -223,7 +234,7 @@ function machine() {
   }
   const busy = v => ({text: el('span', {}, swatch(heat(v)), units.share(v)), sort: v});
   const scale = `background:linear-gradient(90deg,${[0.001, 0.1, 0.25, 0.5, 0.75, 1].map(heat).join(',')})`;
-  section('Machine', el('p', {class: 'legend'}, el('span', {}, 'busy: 0 % ', el('span', {class: 'heat', style: scale}), ' 100 % of the step, at the rate of the link')), box,
+  section('Machine', scopeOfFigures(), el('p', {class: 'legend'}, el('span', {}, 'busy: 0 % ', el('span', {class: 'heat', style: scale}), ' 100 % of the step, at the rate of the link')), box,
     m.links.length ? table([{name: 'link'}, {name: 'from'}, {name: 'to'}, {name: 'links', number: true}, {name: 'rate of each', number: true},
       {name: 'bytes a step, all', number: true}, {name: 'busy, mean', number: true}, {name: 'busiest', number: true}],
     m.links.map(l => [l.kind, l.from, l.to, {text: l.count, sort: l.count}, {text: units.rate(l.rate_Bps), sort: l.rate_Bps},
@@ -235,19 +246,19 @@ function whatIf() {
   if (!all.length) return;
   const of = section(answer.post_training ? 'What if the loop were changed' : 'What if it were faster'), columns = el('div', {class: 'columns'}), left = el('div');
   of.append(columns);
-  columns.append(left, table([{name: answer.post_training ? 'change' : 'made faster'}, {name: 'step', number: true}, {name: 'saves', number: true}],
+  columns.append(left, table([{name: answer.post_training ? 'change' : 'made faster'}, {name: answer.generation ? 'all after' : 'step', number: true}, {name: 'saves', number: true}],
     all.map(w => [faster(w), {text: units.seconds(w.step_time_s), sort: w.step_time_s},
       {text: units.share(w.saves_share), sort: w.saves_share}]), true));
   chart(left, 60 + 26 * all.length, 'what faster resources save', {type: 'bar', data: {labels: all.map(faster),
     datasets: [{data: all.map(w => w.saves_share * 100), backgroundColor: '#3a9a5b'}]}, options: {indexAxis: 'y',
-    scales: {x: axis('of the step time that it saves', v => v + ' %')}, plugins: {legend: {display: false},
+    scales: {x: axis(answer.generation ? 'of the time until the last answer that it saves' : 'of the step time that it saves', v => v + ' %')}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw)} %, step ${units.seconds(all[c.dataIndex].step_time_s)}`}}}}});
 }
 
 function path() {
   const shares = Object.entries(answer.critical_path_s || {}).filter(([, s]) => s > 0).sort((a, b) => b[1] - a[1]);
   if (!shares.length) return;
-  const of = section('What the step waits for'), columns = el('div', {class: 'columns'}), left = el('div');
+  const of = section('What the step waits for', scopeOfFigures()), columns = el('div', {class: 'columns'}), left = el('div');
   of.append(columns);
   columns.append(left, table([{name: 'resource on the critical path'}, {name: 'time', number: true}, {name: 'share', number: true}],
     shares.map(([name, s]) => [name, figure(`critical_path_s.${name}`, 'seconds'), units.share(s / answer.step_time_s)])));

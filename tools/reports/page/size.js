@@ -110,7 +110,7 @@ function tornado() {
   const words = (name, side) => side && el('div', {}, `${name} `, amount(side.t, `thresholds.${side.i}.threshold`), ': ' + (side.t.node ? cluster(side.t) + terms(side.t) : 'none'));
   const row = r => el('div', {}, el('div', {}, el('b', {}, quantity(r.t.quantity)), el('div', {class: 'quiet'}, 'now ', amount(r.t, `thresholds.${r.i}.value`))),
     el('div', {class: 'track'}, bar(r.below ? r.below.share : 0, '#d98c3f', r.below), bar(r.above ? r.above.share : most, '#1f6fb4', r.above)), el('div', {}, words('below', r.below), words('above', r.above)));
-  return [el('p', {}, 'The decision stays while one of them alone stays within its bar. Beside a bar: the decision beyond it, among the simulated sizes.'),
+  return [el('p', {}, 'The decision stays as long as one quantity changes within its bar and the others do not change. Beside a bar stands the decision beyond it, among the simulated sizes.'),
     el('div', {class: 'bars', role: 'img', 'aria-label': 'ranges in which the decision stays'}, [...ranges.values()].sort((a, b) => least(a) - least(b)).map(row),
       el('div', {}, el('div'), el('div', {class: 'scale quiet'}, ...[0, 1, 2, 3].map(v => el('span', {}, v * 100 + ' %'))), el('div', {class: 'quiet'}, 'of the value now')))];
 }

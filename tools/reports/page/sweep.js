@@ -20,8 +20,11 @@ const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lowe
   money_training: 'cost of the training', money_per_million: 'cost of a million tokens or samples', money_per_million_answers: 'cost of a million answers', purchase: 'purchase price',
   ownership_year: 'cost of owning for a year', ownership_per_million: 'cost of a million tokens or samples, owned', ownership_total: 'cost of owning for all years', post_training_step_time_s: 'loop step',
   post_training_generation_s: 'generation of a loop step', post_training_training_s: 'training of a loop step', post_training_samples_per_s: 'answers/s',
-  post_training_tokens_per_s_per_gpu: 'tokens/s a GPU of the loop'};
-const isLoop = good.some(p => 'post_training_step_time_s' in p);
+  post_training_tokens_per_s_per_gpu: 'tokens/s a GPU of the loop', generation_time_s: 'time until the last answer', generation_requests_per_s: 'answers/s',
+  generation_tokens_per_s: 'generated tokens/s', generation_tokens_per_s_per_gpu: 'generated tokens/s a GPU', generation_first_token_s: 'time to the first token',
+  generation_token_s: 'time from token to token', ideal_samples_per_s: 'samples/s of ideal scaling'};
+const isLoop = good.some(p => 'post_training_step_time_s' in p), isEngine = good.some(p => 'generation_time_s' in p);
+const rate = isLoop ? 'post_training_samples_per_s' : isEngine ? 'generation_requests_per_s' : 'samples_per_s';
 const ofHalf = /^(step_time.*_s|samples_per_s|tokens_per_s_per_gpu|tflops_per_gpu|mfu.*|memory_.*_bytes|fits.*|out_of_memory_probability|bottleneck|exposed_communication_s)$/;
 function words(key) {
   if (axes.includes(key)) {
@@ -29,7 +32,7 @@ function words(key) {
     const alike = axes.filter(a => a.split('.').pop() === last).length > 1;
     return ((alike && parent.length ? parent[0] + ' ' : '') + last).replace(/_/g, ' ');
   }
-  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (isLoop && ofHalf.test(key) ? ', training half' : '');
+  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (!ofHalf.test(key) ? '' : isLoop ? ', training half' : isEngine ? ', forward pass' : '');
 }
 /// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list. A
 /// word such as 8W2PS is no number with a unit.
@@ -64,8 +67,7 @@ function curves() {
   const named = axes.find(a => !places[a].numbers && places[a].texts.length === points.length && points.length > 2);
   let x = named || (axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0]
     : figures[0]);
-  const rate = isLoop ? 'post_training_samples_per_s' : 'samples_per_s';
-  let y = named && figures.includes(rate) ? rate : isLoop ? 'post_training_step_time_s'
+  let y = named && figures.includes(rate) ? rate : isLoop ? 'post_training_step_time_s' : isEngine ? 'generation_time_s'
     : figures.find(f => new Set(good.map(p => p[f])).size > 1) || figures[0], made;  // a figure that the points differ in
   const build = () => {
     // A field that changes together with x does not distinguish lines.
@@ -99,7 +101,6 @@ function front(a, b) {
 }
 function pareto() {
   if (figures.length < 2) return;
-  const rate = isLoop ? 'post_training_samples_per_s' : 'samples_per_s';
   let a = figures.includes(rate) ? rate : figures[0];
   let b = figures.includes('memory_peak_bytes') ? 'memory_peak_bytes' : figures.find(f => f !== a), made;
   const note = el('div');

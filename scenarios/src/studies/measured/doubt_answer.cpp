@@ -114,6 +114,9 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r, const std::string&
   const StepProfile profile = profile_of(s, r);
   const DoubtBasis basis(profile, s.software.anchor);
   a.parts = basis.parts();
+  for (DoubtPart& part : a.parts)
+    if (part.words == doubt_terms().back().words)  // the term lists all, the answer those of the step
+      part.words = fmt::format("no measured step has {}", fmt::join(profile.unmeasured_parts, ", nor "));
   if (s.software.anchor.exists())
     for (DoubtPart& part : a.parts)
       if (part.words == doubt_terms().front().words) part.words = "the anchored stack, on steps like the measured ones";

@@ -20,9 +20,10 @@ using nlohmann::ordered_json;
 GpusAndRate scaling_of(const SweepPoint& point) {
   if (point.figures.empty() || !point.error.empty()) return {};
   const ordered_json figures = parse_ordered_json(point.figures);
-  // A loop scales by its answers.
-  const char* const rate =
-      figures.contains("post_training_samples_per_s") ? "post_training_samples_per_s" : "samples_per_s";
+  // A loop and engines scale by their answers.
+  const char* const rate = figures.contains("post_training_samples_per_s") ? "post_training_samples_per_s"
+                           : figures.contains("generation_requests_per_s") ? "generation_requests_per_s"
+                                                                           : "samples_per_s";
   return {figures.value("gpus", 0.0), figures.value(rate, 0.0)};
 }
 
@@ -77,7 +78,7 @@ std::string scaling_knee(const std::vector<GpusAndRate>& points) {
   const auto [fastest, half, last] = knee_of(points);
   std::string text =
       fmt::format("limit      {} GPUs {} ({:.4g} samples/s)", fastest.gpus,
-                  last ? "are the fastest, and the most in the sweep" : "are the most that help", fastest.rate);
+                  last ? "are the fastest (the sweep has no more)" : "are the most that help", fastest.rate);
   text += half.gpus < fastest.gpus
               ? fmt::format("; beyond {}, more GPUs give less than half of their ideal gain\n", half.gpus)
               : "; up to there, more GPUs give at least half of their ideal gain\n";

@@ -173,17 +173,20 @@ const FieldAxis& horizontal_axis(const std::vector<FieldAxis>& axes, const Field
   });
 }
 
-/// Returns the column on the vertical axis: the stated one; samples/s if the points have names, of loops their answers/s;
-/// else the first column whose values differ, of loops the first one of the loop.
+/// Returns the column on the vertical axis: the stated one; samples/s if the points have names, of loops and engines their
+/// answers/s; else the first column whose values differ, of loops and engines the first one of their own.
 std::string vertical_column(const std::vector<DrawnPoint>& points, bool has_names, const std::string& up) {
   if (!up.empty()) return up;
   std::string first;
-  const auto is_of_loop = [](const std::string& column) { return column.starts_with("post_training_"); };
-  const bool has_loops = std::ranges::any_of(
-      points, [](const DrawnPoint& point) { return point.figures.contains("post_training_step_time_s"); });
-  const std::string rate = has_loops ? "post_training_samples_per_s" : "samples_per_s";
+  const auto any_has = [&points](const char* column) {
+    return std::ranges::any_of(points, [column](const DrawnPoint& p) { return p.figures.contains(column); });
+  };
+  const std::string prefix = any_has("post_training_step_time_s") ? "post_training_"
+                             : any_has("generation_time_s")       ? "generation_"
+                                                                  : "";
+  const std::string rate = prefix == "generation_" ? "generation_requests_per_s" : prefix + "samples_per_s";
   for (const SweepColumn& column : sweep_columns()) {
-    if (has_loops && !is_of_loop(column.name)) continue;
+    if (!std::string_view(column.name).starts_with(prefix)) continue;
     std::set<double> values;
     for (const DrawnPoint& point : points)
       if (point.figures.contains(column.name) && point.figures[column.name].is_number())
