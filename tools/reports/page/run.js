@@ -132,7 +132,7 @@ function generation() {
 function loop() {
   const r = answer.post_training;
   if (!r) return;
-  const words = {generation: 'GPUs generate', training: 'GPUs train', critic: 'GPUs of the critic', all: 'GPUs'};
+  const words = {generation: 'GPUs generate', training: 'GPUs train', critic: 'GPUs of the critic', all: 'GPUs', both: 'GPUs do both'};
   const pieces = r.pools.flatMap((pool, row) => pool.parts.map(p => ({...p, row})));
   const hue = {generation: '#2b6ca3', 'log-probabilities': '#8858ad', training: '#4f9d4a', loop: '#8c6d5d', weights: '#f0a830',
     reload: '#c05a12', critic: '#3c9d9b', waiting: '#d5d9dd'};
