@@ -48,7 +48,10 @@ std::string read_json_items(std::streambuf& from,
 std::string json_text(const nlohmann::json& json, int indent) { return text_of(json, indent); }
 std::string json_text(const nlohmann::ordered_json& json, int indent) { return text_of(json, indent); }
 std::string json_string(const std::string& text) { return text_of(nlohmann::json(text), -1); }
-nlohmann::json parse_json(const std::string& text) { return nlohmann::json::parse(text); }
+// By pointers, because the library's own literals, which each unit compiles, need that parser too.
+nlohmann::json parse_json(const std::string& text) {
+  return nlohmann::json::parse(text.data(), text.data() + text.size());
+}
 nlohmann::ordered_json parse_ordered_json(const std::string& text) { return nlohmann::ordered_json::parse(text); }
 
 }  // namespace trainyard

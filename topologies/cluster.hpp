@@ -73,8 +73,6 @@ Wire hca_wire(const ClusterSpec&, int node);
 BytesPerSecond fastest_port(const ClusterSpec&);
 /// The fastest rate at which all HCAs of one node send.
 BytesPerSecond fastest_node(const ClusterSpec&);
-/// Length as a latency: light in fibre takes 5 us/km (c over a refractive index of 1.47 gives 4.9).
-Picoseconds fibre_latency(double km);
 
 /// Wires the inside of one node: adds its GPUs, switches, CPU and HCAs.
 using NodeBuilder = void (*)(DeviceGraph&, const NodeType&, int node);

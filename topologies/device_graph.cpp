@@ -382,13 +382,6 @@ DeviceGraph::Twin DeviceGraph::twin_of(int node) const {
   return {example.node, example.offset};
 }
 
-std::optional<LinkId> DeviceGraph::link(DeviceId from, DeviceId to) const {
-  std::optional<LinkId> found;
-  impl_->each_wire_out(from, [&](LinkId wire) {
-    if (!found && impl_->ends(wire).to == to) found = wire;
-  });
-  return found;
-}
 std::vector<LinkId> DeviceGraph::links_from(DeviceId device) const {
   std::vector<LinkId> found;
   impl_->each_wire_out(device, [&found](LinkId wire) { found.push_back(wire); });

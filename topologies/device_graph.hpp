@@ -101,7 +101,6 @@ class DeviceGraph {
   LinkKind kind(LinkId wire) const;
   /// Returns the devices of a kind by ascending id. `node`: −1 for devices between nodes, −2 for all devices.
   std::vector<DeviceId> devices_of_kind(DeviceKind, int node = -2) const;
-  std::optional<LinkId> link(DeviceId from, DeviceId to) const;
   std::vector<LinkId> links_from(DeviceId) const;
   std::vector<LinkId> links_to(DeviceId) const;
   struct End {

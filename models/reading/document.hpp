@@ -2,7 +2,6 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>

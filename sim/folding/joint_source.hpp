@@ -27,8 +27,7 @@ class JointSource : public ProgramSource {
   ActorOutline outline(Actor) const override;
   std::unique_ptr<Program> program(Actor) const override;
 
-  std::size_t part_of(Actor) const;                             ///< index of the source of an actor
-  Actor first(std::size_t part) const { return first_[part]; }  ///< the first actor of a source
+  std::size_t part_of(Actor) const;  ///< index of the source of an actor
 
  private:
   std::vector<Part> parts_;

@@ -175,7 +175,6 @@ Ops StatedCollective::run(Local me, std::shared_ptr<const Program> program) {
 Collective StatedCollective::make_collective(const std::string& name, const Place& file) const {
   require_result(file);
   auto program = std::make_shared<Program>();
-  program->operation = operation_;
   program->ranks = ranks_;
   program->chunks = chunks_;
   program->copies_input = input_apart_ && operation_ != Operation::all_to_all;

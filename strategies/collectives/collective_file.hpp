@@ -29,9 +29,6 @@ class StatedCollective {
 
   /// `input_apart`: the ranks begin with `input`, and `data` is empty (always so in an all-to-all).
   StatedCollective(Operation, int ranks, int chunks, bool input_apart);
-  Operation operation() const { return operation_; }
-  int ranks() const { return ranks_; }
-  int chunks() const { return chunks_; }
 
   /// `at_once`: the message does not wait for the receiver.
   void send(int from, int to, StatedChunks, bool at_once, const Place&);
@@ -49,7 +46,6 @@ class StatedCollective {
     StatedChunks from, into;
   };
   struct Program {
-    Operation operation;
     int ranks, chunks;
     bool copies_input;
     std::vector<std::vector<Step>> steps;

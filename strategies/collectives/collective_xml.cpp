@@ -43,7 +43,7 @@ struct Block {
 
 class Msccl {
  public:
-  Msccl(Operation operation, const XmlElement& algo) : algo_(algo), operation_(operation) {
+  Msccl(Operation operation, const XmlElement& algo) : operation_(operation) {
     if (algo.name != "algo") algo.place.refuse(fmt::format("<{}>; expected <algo> (MSCCL)", algo.name));
     std::string stated = algo.text("coll");
     static constexpr std::pair<const char*, Operation> names[] = {{"allreduce", Operation::all_reduce},
@@ -106,7 +106,6 @@ class Msccl {
     int channel, round;
     const XmlElement* step;
   };
-  const XmlElement& algo_;
   Operation operation_;
   int ranks_ = 0, chunks_ = 0, round_ = 0;
   bool in_place_ = false;

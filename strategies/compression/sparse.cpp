@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/hashing.hpp"
 #include "sim/index.hpp"
 
 namespace trainyard {

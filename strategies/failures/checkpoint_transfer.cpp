@@ -138,12 +138,10 @@ struct CheckpointMachine {
   }
 };
 
-Bytes check_capacity(const CheckpointMachine& site, const CheckpointPlan& plan) {
+void check_capacity(const CheckpointMachine& site, const CheckpointPlan& plan) {
   std::map<Actor, Bytes> stored;
   for (const ShareRoute& p : site.routes) stored[plan.store ? 0 : p.store] += p.bytes;
-  Bytes fullest;
   for (const auto& [store, bytes] : stored) {
-    fullest = std::max(fullest, bytes);
     const Bytes capacity = plan.store ? plan.store->capacity
                                       : site.cluster.spec()
                                             .type_of(site.cluster.graph().devices()[site.cluster.device(store)].node)
@@ -152,7 +150,6 @@ Bytes check_capacity(const CheckpointMachine& site, const CheckpointPlan& plan) 
       throw UserError(fmt::format("{} of a checkpoint on {}, which holds {}", show(bytes),
                                   plan.store ? plan.store->name : site.cluster.actor_name(store), show(capacity)));
   }
-  return fullest;
 }
 
 }  // namespace
@@ -171,7 +168,7 @@ CheckpointWrite simulate_checkpoint_write(const ClusterSpec& spec, const Softwar
                                           const CheckpointPlan& plan) {
   CheckpointMachine site(spec, stack, plan);
   CheckpointWrite result;
-  result.fullest = check_capacity(site, plan);
+  check_capacity(site, plan);
   LastOfRanks last(spec.gpus());
   result.write = run_programs(site.machine(), site.programs(true), {{&last}}).end;
   result.snapshot = last.last();

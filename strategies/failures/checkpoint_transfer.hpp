@@ -28,7 +28,6 @@ std::vector<CheckpointPlan::Share> checkpoint_shares(Bytes state, int ranks, boo
 struct CheckpointWrite {
   Seconds snapshot;  ///< until all shares are in host memory; training may go on while they are written
   Seconds write;     ///< until all shares are stored
-  Bytes fullest;     ///< largest number of bytes that one store, or one drive, receives
 };
 
 /// Simulates the write of one checkpoint on an idle machine, message by message. A process can run only one

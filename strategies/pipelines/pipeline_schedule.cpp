@@ -16,6 +16,13 @@ PipelinePlace PipelineSchedule::place_of(int virtual_stage, const PipelineShape&
   return {virtual_stage % shape.stages, virtual_stage / shape.stages};
 }
 
+StageOrders PipelineSchedule::orders(const PipelineShape& shape) const {
+  if (solve) return solve(shape);
+  StageOrders all;
+  for (int stage = 0; stage < shape.stages; ++stage) all.push_back(tasks(stage, shape));
+  return all;
+}
+
 int PipelineSchedule::virtual_stage(int stage, int chunk, const PipelineShape& shape) const {
   if (!place) return chunk * shape.stages + stage;
   for (int v = 0; v < shape.stages * shape.chunks; ++v)

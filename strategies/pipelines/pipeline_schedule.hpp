@@ -33,7 +33,7 @@ struct PipelineTimes {
 /// Largest `StageFigures::activation_limit` that can be stated.
 constexpr double kMostActivationLimit = 16;
 
-/// Figures of a mean stage, for schedules that are solved for them (`PipelineSchedule::is_solved`).
+/// Figures of a mean stage, for schedules that are solved for them (`PipelineSchedule::solve`).
 struct StageFigures {
   PipelineTimes times;
   double transfer = 0;  ///< time of a message from stage to stage, in the unit of `times`
@@ -60,6 +60,8 @@ struct PipelinePlace {
   int stage = 0, chunk = 0;
 };
 
+using StageOrders = std::vector<std::vector<PipelineTask>>;  ///< the tasks of each stage, in order
+
 /// A pipeline schedule: the order in which stages run their tasks.
 struct PipelineSchedule {
   std::string name;
@@ -70,7 +72,7 @@ struct PipelineSchedule {
   /// F = B = W, up to a pass of a chunk; that of dualpipe if a pair of passes sends its messages at its end; those of
   /// zb-auto are for the memory of 1f1b.
   std::string bubble = "", activations = "";
-  /// Returns all tasks of one stage, in order.
+  /// Returns all tasks of one stage, in order. Null: `solve` returns those of all stages.
   std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};
   /// Returns the place of a virtual stage. Null: virtual stage v is chunk v / stages of stage v % stages.
   std::function<PipelinePlace(int virtual_stage, const PipelineShape&)> place = {};
@@ -82,8 +84,12 @@ struct PipelineSchedule {
   /// Number of copies of the network that a pipeline holds. Each takes an equal share of the micro-batches, in order,
   /// and all sum their gradients. With 2, stages s and stages − 1 − s hold the same layers (see `Mesh::copies`).
   int copies = 1;
-  bool is_solved = false;  ///< its order depends on `PipelineShape::figures`
+  /// Returns the tasks of each stage in an order that depends on `PipelineShape::figures`. Null: see `tasks`.
+  std::function<StageOrders(const PipelineShape&)> solve = {};
 
+  bool is_solved() const { return solve != nullptr; }
+  /// Returns the tasks of each stage, in order.
+  StageOrders orders(const PipelineShape&) const;
   PipelinePlace place_of(int virtual_stage, const PipelineShape&) const;
   /// Returns the number of parts into which the network is divided: the virtual stages of one copy.
   int parts(const PipelineShape& shape) const { return shape.stages * shape.chunks / copies; }

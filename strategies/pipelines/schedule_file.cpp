@@ -285,9 +285,9 @@ std::string pipeline_schedule_text(const PipelineSchedule& schedule, const Pipel
       schedule.copies > 1 ? kBothEnds
       : turns             ? "v"
                           : kLoop);
-  for (int stage = 0; stage < shape.stages; ++stage) {
+  for (const std::vector<PipelineTask>& order : schedule.orders(shape)) {
     std::vector<std::string> passes;
-    for (const PipelineTask& task : schedule.tasks(stage, shape)) passes.push_back(pass_name(task, shape.chunks));
+    for (const PipelineTask& task : order) passes.push_back(pass_name(task, shape.chunks));
     text += fmt::format("  - [{}]\n", fmt::join(passes, ", "));
   }
   return text;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include "strategies/pipelines/orders.hpp"
 
@@ -7,7 +6,6 @@ namespace trainyard {
 namespace {
 
 using Pass = PipelineTask::Pass;
-using StageOrders = std::vector<std::vector<PipelineTask>>;  // indexed by stage
 
 /// Share of a time, or of the activations of a micro-batch, by which sums of them may differ.
 constexpr double kRounding = 1e-9;
@@ -206,25 +204,13 @@ StageOrders shortest_order(const PipelineShape& shape) {
   return best;
 }
 
-std::vector<PipelineTask> zb_auto_tasks(int stage, const PipelineShape& shape) {
-  // Callers ask for one stage after the other, and one order has all of them.
-  thread_local std::optional<PipelineShape> solved;
-  thread_local StageOrders order;
-  if (solved != shape) {
-    order = shortest_order(shape);
-    solved = shape;
-  }
-  return order[static_cast<std::size_t>(stage)];
-}
-
 const RegisterPipelineSchedule registered_zb_auto{
     {.name = "zb-auto",
      .description = "solved for the times of the passes and for activation_limit (ZB-1p, ZB-2p; Qi et al. 2023)",
      .bubble = "(p - 1) * (F + B - W)",
      .activations = "p",
-     .tasks = zb_auto_tasks,
      .refuses = refuse_chunks,
-     .is_solved = true}};
+     .solve = shortest_order}};
 
 }  // namespace
 }  // namespace trainyard

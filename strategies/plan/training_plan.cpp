@@ -36,16 +36,18 @@ ZeroShares zero_shares(ZeroStage zero, double replicas) {
 }
 
 void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_parts, const BucketChoice& buckets) {
-  plan.stages.assign(static_cast<std::size_t>(plan.mesh.pipeline), {});
+  plan.stages = std::vector<StagePlan>(static_cast<std::size_t>(plan.mesh.pipeline));
   for (StagePlan& stage : plan.stages) stage.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
   for (int v = 0; v < plan.virtual_stages(); ++v) {
     const PipelinePlace place = plan.place_of(v);
     plan.stages[place.stage].chunks[place.chunk] = layers_of_parts[v % layers_of_parts.size()];
   }
+  StageOrders orders =
+      plan.schedule ? plan.schedule->orders(plan.pipeline)
+                    : StageOrders(plan.stages.size(), one_stage_tasks(plan.micro_batches, plan.pipeline.pairs_passes));
   for (int number = 0; number < plan.mesh.pipeline; ++number) {
     StagePlan& stage = plan.stages[number];
-    stage.tasks = plan.schedule ? plan.schedule->tasks(number, plan.pipeline)
-                                : one_stage_tasks(plan.micro_batches, plan.pipeline.pairs_passes);
+    stage.tasks = std::move(orders[number]);
     stage.buckets = buckets_of(plan, stage, buckets);
     mark_tied(plan, number, stage.buckets);
   }

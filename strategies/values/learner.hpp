@@ -67,7 +67,6 @@ class SharedUpdates {
   /// Mean loss of the steps that were summed since the last call; NaN if there were none.
   double take_loss();
   double last_loss() const { return last_loss_; }
-  CompressedCoding* coding() const { return coding_; }  ///< null: gradients are not compressed
   /// True if gradients are kept by rank until they are summed; false if the sum over all samples is computed at once.
   bool by_rank() const { return coding_ || (setup_.leaves_all_gather && plan_.ranks() > 1); }
   const OptimizerState& optimizer() const { return optimizer_; }  ///< state of the newest weights

@@ -32,8 +32,6 @@ class RankValues : public RankWork {
 
   const Coordinates& coordinates() const override { return coordinates_; }
   Replica& replica() override { return parameters_; }
-  RankParameters& parameters() { return parameters_; }
-  const RankParameters& parameters() const { return parameters_; }
   int steps() const override { return steps_; }
   const std::vector<StepLoss>& losses() const override { return losses_; }
 

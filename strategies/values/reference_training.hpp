@@ -21,7 +21,6 @@ class ReferenceTraining {
   void run();  ///< computes all steps
   TrainingValues& values() { return *training_; }
   numeric::RankParameters& parameters() { return training_->parameters(0); }
-  const Network& network() const { return *plan_.network; }
 
  private:
   TrainingTask task_;

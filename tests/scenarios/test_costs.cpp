@@ -76,7 +76,7 @@ TEST_CASE("a GPU draws its busy power for the share of the step in which it comp
   CHECK(r.energy->gpu_power == Approx(50 + 250 * busy).epsilon(1e-6));
   const Result higher_pue = simulate_training(costs_scenario("", "site: {pue: 1.5}\n"));
   CHECK(higher_pue.energy->step() == Approx(1.5 * r.energy->step()));
-  CHECK(result_from_text(to_text(r)).energy->step() == Approx(r.energy->step()));
+  CHECK(result_from_json(to_json(r)).energy->step() == Approx(r.energy->step()));
 }
 
 TEST_CASE("a step under a power limit takes longer, and the answer has the source of the GPU's clock", "[costs]") {
@@ -237,7 +237,7 @@ TEST_CASE("an answer with the prices of a purchase has the cost of ownership", "
   CHECK(o.per_million == Approx(1e6 * o.year() * r.step_time.value / year / (2 * 1024)));
   CHECK(o.yearly.at("electricity") + o.yearly.at("cooling") ==
         Approx(r.energy->step() / r.step_time.value / 1000 * 8760 * 0.1));
-  CHECK(result_from_text(to_text(r)).money->ownership->year() == Approx(o.year()));
+  CHECK(result_from_json(to_json(r)).money->ownership->year() == Approx(o.year()));
 }
 
 namespace {
@@ -331,9 +331,9 @@ TEST_CASE("spot without checkpoints has no cost, and a training without a length
   const Result r = simulate_training(costs_scenario("", kOffers, ", step_time: 1 s, training: {steps: 1000}"));
   CHECK_THAT(rent_by_terms(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "on demand");
-  for (const auto& rent : nlohmann::json::parse(to_text(r))["money"]["rents"])  // no cost of 0 beside an error
+  for (const auto& rent : to_json(r)["money"]["rents"])  // no cost of 0 beside an error
     CHECK(rent.contains("training") == !rent.contains("error"));
-  CHECK(result_from_text(to_text(r)).money->rents.size() == 4);
+  CHECK(result_from_json(to_json(r)).money->rents.size() == 4);
   CHECK(simulate_training(costs_scenario("", kOffers)).money->rents.empty());
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: 2}, reserved: [{months: 12}]}\n"),

@@ -80,7 +80,7 @@ TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]"
 
 TEST_CASE("the memory that capacity counts is that of the simulated step", "[capacity]") {
   for (const Scenario& s : {layered_scenario(), layered_scenario(kFourRanks)})
-    CHECK(peak_memory(s).value == simulate(s).memory.peak.value);
+    CHECK(peak_memory_alone(s, plan(s).training).value == simulate(s).memory.peak.value);
 }
 
 TEST_CASE("memory that programs alone decide is that of the simulated step, to the last bit", "[capacity]") {

@@ -64,11 +64,14 @@ TEST_CASE("money, energy and length of a loop are those of all its nodes", "[pos
   }
   Overrides apart = priced;
   apart.emplace_back("post_training.generation.nodes", "1");
-  const Scenario s = loop_scenario(apart);
-  const Result r = simulate_training(s, {.critical_path = false});
-  check_loop_costs(s, r);
-  const std::string screen = post_training_screen(s, r);
-  CHECK_THAT(screen, Contains("a loop step") && Contains("nodes 600,000") && Contains("a million answers"));
+  for (const char* hybrid : {"false", "true"}) {
+    apart.emplace_back("post_training.generation.hybrid", hybrid);
+    const Scenario s = loop_scenario(apart);
+    const Result r = simulate_training(s, {.critical_path = false});
+    check_loop_costs(s, r);
+    const std::string screen = post_training_screen(s, r);
+    CHECK_THAT(screen, Contains("a loop step") && Contains("nodes 600,000") && Contains("a million answers"));
+  }
 }
 
 TEST_CASE("a node that only generates draws more than an idle one, and less than one that trains all the time",

@@ -179,7 +179,7 @@ TEST_CASE("a search counts the failures of each placement in its samples per sec
     REQUIRE(row.error.empty());
     CHECK(row.goodput < 1);
     const auto same = std::ranges::find_if(without.rows, [&](const LoopRow& r) {
-      return r.generation_nodes == row.generation_nodes && r.engine_gpus == row.engine_gpus;
+      return r.generation_nodes == row.generation_nodes && r.hybrid == row.hybrid && r.engine_gpus == row.engine_gpus;
     });
     REQUIRE(same != without.rows.end());
     CHECK(same->goodput == 1);

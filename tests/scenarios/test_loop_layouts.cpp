@@ -40,8 +40,10 @@ double enumerated_best(const Scenario& s, const std::vector<std::string>& schedu
             for (const char* sequence : {"false", "true"})
               for (const char* micro : {"1", "2"}) {
                 if ((std::string(nodes) == "null") != (schedule == "colocated")) continue;
+                const bool hybrid = schedule == "hybrid", synchronous = hybrid || schedule == "colocated";
                 const Overrides changes{{"post_training.generation.nodes", nodes},
-                                        {"post_training.schedule", schedule == "colocated" ? "synchronous" : schedule},
+                                        {"post_training.generation.hybrid", hybrid ? "true" : "false"},
+                                        {"post_training.schedule", synchronous ? "synchronous" : schedule},
                                         {"post_training.generation.tensor_parallel", engine},
                                         {"plan.tensor_parallel", tensor},
                                         {"plan.sequence_parallel", sequence},
@@ -63,7 +65,7 @@ TEST_CASE("plan finds the layouts of a loop that a list of all of them has as th
   const LoopAnswer answer = search_loop_layouts(s, {kFewLayouts});
   REQUIRE(answer.best() != nullptr);
   CHECK(answer.proved);
-  CHECK(answer.best()->step_time == Approx(enumerated_best(s, {"colocated", "synchronous"})).epsilon(1e-9));
+  CHECK(answer.best()->step_time == Approx(enumerated_best(s, {"colocated", "hybrid", "synchronous"})).epsilon(1e-9));
   // The scenario's own loop is in the answer and no better.
   REQUIRE(answer.scenario_loop);
   CHECK(answer.scenario_loop->samples_per_s <= answer.best()->samples_per_s);
@@ -75,7 +77,7 @@ TEST_CASE("plan finds the best layouts one step off, and run has the same step",
   REQUIRE(answer.best() != nullptr);
   CHECK(answer.proved);
   CHECK(answer.best()->step_time ==
-        Approx(enumerated_best(s, {"colocated", "synchronous", "one-step-off"})).epsilon(1e-9));
+        Approx(enumerated_best(s, {"colocated", "hybrid", "synchronous", "one-step-off"})).epsilon(1e-9));
   for (const LoopRow& row : answer.rows) {
     if (!row.error.empty()) continue;
     CAPTURE(row.engine, row.training, row.schedule);

@@ -152,7 +152,7 @@ TEST_CASE("a plan that the search simulates gives the result of the same plan fr
     simulated_step(judge.scenario(points[i]), by_search);
     simulated_step(from_file, by_file);
     by_search.wall_s.value = by_file.wall_s.value = 0;
-    CHECK(to_text(by_search) == to_text(by_file));
+    CHECK(to_json(by_search) == to_json(by_file));
     ++compared;
   }
   CHECK(compared > 3);

@@ -248,9 +248,9 @@ TEST_CASE("the shipped loops are colocated on 8 GPUs, split and synchronous on 6
                            split = loop("post-training-qwen3-32b-64xh100"),
                            asynchronous = loop("post-training-qwen3-235b-512xh100");
   CHECK(one_node.generators.gpus() == 8);
-  CHECK_FALSE(one_node.has_own_nodes);
+  CHECK_FALSE(one_node.has_own_nodes());
   CHECK(split.machine_nodes * split.generators.node.gpus == 64);
-  CHECK(split.has_own_nodes);
+  CHECK(split.has_own_nodes());
   CHECK_FALSE((split.one_step_off || split.asynchrony));
   CHECK(asynchronous.machine_nodes * asynchronous.generators.node.gpus == 512);
   CHECK(asynchronous.asynchrony);

@@ -9,7 +9,7 @@
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/sizing/size_payments.hpp"
 #include "tests/scenarios/sized_rows.hpp"
 
 namespace scenarios_test_size_choices {
@@ -63,7 +63,7 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
   const SizeAnswer answer = answer_at(20, 30);
   REQUIRE(answer.cheapest);
   CHECK(cluster_of(*answer.cheapest) == "6 x dgx-a100");  // after 10 + 15 days; two dgx-h100 end after 31
-  CHECK(days_to_end(answer, *answer.cheapest) == Approx(25));
+  CHECK(best_payment(answer, *answer.cheapest).value().end() == Approx(25));
   const auto threshold_of = [&answer](const std::string& quantity, bool above) {
     for (const SizeThreshold& t : answer.thresholds)
       if (t.quantity == quantity && (t.threshold > t.value) == above) return t;

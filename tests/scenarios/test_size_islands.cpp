@@ -6,6 +6,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/running/node_power.hpp"
 #include "scenarios/src/sizing/size_islands.hpp"
 #include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/studies/answer.hpp"

@@ -30,7 +30,7 @@ TEST_CASE("an operation's call computes when it ends", "[numeric]") {
   const TrainingTask task = small_mlp();
   ReferenceTraining network(task, task.micro_batch_size);
   TrainingPlan plan;
-  plan.network = std::make_shared<const Network>(network.network());
+  plan.network = network.values().plan().network;
   plan.stages.resize(1);
   plan.stages[0].chunks = {{0, 1, 2, 3}};
   Values values;

@@ -238,7 +238,7 @@ void check_answer(const Scenario& s, const Plan& laid_out, bool checks_picture) 
   const Result r = simulate_training(s, laid_out, options);
   if (!laid_out.search)  // without a critical path kernels run as one, exactly so if nothing slows them
     CHECK(simulate(s, laid_out, {.critical_path = false}).step_time.value == Approx(r.step_time.value).epsilon(2e-3));
-  const Json j = Json::parse(to_text(r));
+  const Json j = to_json(r);
   check_json(j, s);
   check_screen(screen(s, laid_out, r, {}), j);
   check_layers(s, laid_out, r);

@@ -198,6 +198,12 @@ TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
             .trainyard("run '" + shipped_file(kLoop).string() +
                        "' --no-what-if --set post_training.generation.nodes=1 --html page.html")
             .exit == 0);
+  CHECK(shell
+            .trainyard("run '" + shipped_file(kLoop).string() +
+                       "' --no-what-if --set post_training.generation.nodes=1 --set "
+                       "post_training.generation.hybrid=true --html hybrid.html")
+            .exit == 0);
+  CHECK_THAT(shell.text("hybrid.html"), Contains("\"both\"") && Contains("both: 'GPUs do both'"));
   const std::string page = shell.text("page.html");
   CHECK_THAT(page, Contains("what each pool of GPUs does in a step") && Contains("samples_per_s_interval"));
   // The verdict begins with the loop, and its figures come before those of the training half.

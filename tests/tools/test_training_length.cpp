@@ -29,16 +29,16 @@ TEST_CASE("the length of a training includes the cost of failures", "[breakdown]
   Result r;
   r.training_steps = 10;
   r.training_time.value = 864;
-  Json sound = Json::parse(to_text(r));
+  Json sound = to_json(r);
   r.failures.emplace().end.value = 1728;
-  Json failing = Json::parse(to_text(r));
+  Json failing = to_json(r);
   for (const auto& answer : {sound, failing})
     CHECK(answer.at("training_time_s") == answer.at("training_days").get<double>() * 86400);
   CHECK(sound.at("training_time_s") == 864);
   CHECK(failing.at("training_time_s") == 1728);
   CHECK(failing.at("training_time_s") == failing.at("failures").at("training_time_s"));
   CHECK(failing.at("training_time_without_failures_s") == 864);
-  CHECK(result_from_text(failing.dump()).training_time.value == 864);
+  CHECK(result_from_json(failing).training_time.value == 864);
 }
 
 }  // namespace tools_test_training_length

@@ -175,11 +175,14 @@ void add_section(const Node& section, const std::string& item, const SourceTexts
 
 bool is_stated(const Node* node) { return node && node->kind != Node::Kind::null; }
 
-}  // namespace
-
+/// Lists the figures of a price file (an entry of the kind price) with their units and sources, and the defaults of a
+/// purchase that it leaves out. `names`: nodes and devices that an answer is about; prices of others are left out. Empty:
+/// all prices are listed.
 std::vector<Assumption> price_assumptions(const Node& prices, const std::vector<std::string>& names) {
   return PriceList(prices, names).list();
 }
+
+}  // namespace
 
 std::vector<std::string> node_types(const Scenario& scenario) {
   std::vector<std::string> names;

@@ -17,11 +17,6 @@ struct Assumption {
   std::string source;  ///< text of its source, or where it is stated
 };
 
-/// Lists the figures of a price file (an entry of the kind price) with their units and sources, and the defaults of a
-/// purchase that it leaves out. `names`: nodes and devices that an answer is about; prices of others are left out. Empty:
-/// all prices are listed.
-std::vector<Assumption> price_assumptions(const Node& prices, const std::vector<std::string>& names = {});
-
 /// Names the types of nodes of a scenario's cluster.
 std::vector<std::string> node_types(const Scenario&);
 

@@ -113,7 +113,9 @@ void add_steps(const Comparison& comparison, ComparedFigures& figures) {
       const double seconds = parts_of_loop(r)[part].second;
       return seconds == 0 ? std::string("-") : (seconds < 0 ? "−" : "") + show(Seconds{std::abs(seconds)});
     });
-  figures.add_of_loop("limit", [](const PostTrainingResult& r) { return r.limit; });
+  figures.add_of_loop("limit", [](const PostTrainingResult& r) {
+    return r.limit == "both in turn" ? std::string("halves in turn") : r.limit;
+  });
   figures.add_of_loop("answers/s", [](const PostTrainingResult& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   figures.add_of_loop("tokens/s a GPU, of all GPUs",
                       [](const PostTrainingResult& r) { return thousands(r.tokens_per_s_per_gpu); });

@@ -15,7 +15,8 @@ namespace {
 std::string placement_words(const LoopRow& r) {
   const std::string engines = fmt::format("engines of {}", counted_noun(r.engine_gpus, "GPU"));
   if (r.generation_nodes == 0) return fmt::format("{} x {} generate, then train; {}", r.nodes, r.node, engines);
-  return fmt::format("{} of {} x {} generate, {}{}; {}", r.generation_nodes, r.nodes, r.node, r.schedule,
+  return fmt::format("{} of {} x {} {}, {}{}; {}", r.generation_nodes, r.nodes, r.node,
+                     r.hybrid ? "only generate, the others generate, then train" : "generate", r.schedule,
                      r.schedule == "asynchronous" ? fmt::format(" with a staleness of {:g}", r.staleness) : "",
                      engines);
 }
@@ -137,15 +138,18 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   table.add_column("answers/s");
   if (!a.currency.empty())
     for (const char* unit : {"/h", "/M"}) table.add_column(a.currency + unit);
+  bool shows_hybrid = false;
   for (const LoopRow& r : a.rows) {
     if (!r.error.empty() || table.rows.size() >= most_rows) continue;
+    shows_hybrid = shows_hybrid || r.hybrid;
     std::vector<std::string>& row = table.rows.emplace_back();
     if (has_types) row.push_back(r.node);
     row.push_back(r.generation_nodes == 0 ? fmt::format("{}", r.nodes)
                                           : fmt::format("{} of {}", r.generation_nodes, r.nodes));
     row.push_back(fmt::format("{}", r.gpus));
     if (has_batches) row.push_back(fmt::format("{} x {}", r.prompts, r.samples_per_prompt));
-    row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness) : r.schedule);
+    row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness)
+                                               : r.schedule + (r.hybrid ? ", hybrid" : ""));
     row.push_back(a.scenario_loop ? r.engine : fmt::format("{}", r.engine_gpus));
     for (const double seconds : {r.step_time, r.generation}) row.push_back(show(Seconds{seconds}));
     row.push_back(a.has_failures ? percent(r.goodput) : show(Seconds{r.training_half}));
@@ -160,8 +164,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   }
   if (!table.rows.empty())
     text +=
-        "  nodes: those that generate, of all; a single number: all generate, then train\n"
-        "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n" +
+        "  nodes: those that only generate, of all; a single number: all generate, then train\n"
+        "  schedule: synchronous, one-step-off, or asynchronous with its staleness" +
+        std::string(shows_hybrid ? "; hybrid: the others generate too\n" : "\n") +
         std::string(has_batches ? "  batch: prompts of a step x answers to each\n" : "") +
         "  engine: " + std::string(a.scenario_loop ? "degrees of" : "number of GPUs of") +
         " a copy of the model that generates; answers/s: with the interval of 80 %\n" +

@@ -5,6 +5,7 @@
 
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/post_training/weight_transfer.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "tools/reports/report.hpp"
@@ -52,6 +53,11 @@ std::string schedule_words(const PostTrainingChoice& choice) {
                        choice.asynchrony->by_start ? ", trained on as started" : "",
                        choice.asynchrony->partial_rollouts ? "" : ", without partial rollouts");
   return choice.one_step_off ? "one step off" : "synchronous";
+}
+
+std::string transfer_names(const PostTrainingChoice& choice) {
+  const std::vector<WeightTransfer>& all = choice.transfers;
+  return all.front().name + (all.size() > 1 ? " and " + all.back().name + " do" : " does");
 }
 
 std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResult& r) {
@@ -264,8 +270,14 @@ std::string without_rollouts(const Scenario& s, const Result& result, const std:
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
   if (splits.empty()) return "";
-  TextTable table{">nodes that generate", ">GPUs",          ">GPUs that train", ">step",
-                  ">generation",          ">training half", ">tokens/s a GPU",  ""};
+  TextTable table{choice.shares_gpus() ? ">nodes that only generate" : ">nodes that generate",
+                  ">GPUs",
+                  ">GPUs that train",
+                  ">step",
+                  ">generation",
+                  ">training half",
+                  ">tokens/s a GPU",
+                  ""};
   bool first = true;
   for (const PostTrainingSplit& split : splits) {
     std::vector<std::string> row{fmt::format("{}", split.nodes), fmt::format("{}", split.generation_gpus),
@@ -322,14 +334,18 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
   const PostTrainingResult& r = *result.post_training;
   if (!choice.algorithm.has_rollouts) return without_rollouts(s, result, what_ifs);
   const std::string schedule = schedule_words(choice);
+  const auto s_of = [](int gpus) { return gpus == 1 ? "s" : ""; };
   std::string text = fmt::format(
       "post-training of {} with {} and {}: {} × {} a step, {}\n", s.network.name, choice.stack.name, choice.engine.name,
       counted_noun(choice.prompts, "prompt"), counted_noun(choice.samples_per_prompt, "answer"),
-      choice.has_own_nodes
-          ? fmt::format("{} generate{} and {} train{}, {}", counted_noun(r.generation_gpus, "GPU"),
-                        r.generation_gpus == 1 ? "s" : "", r.training_gpus, r.training_gpus == 1 ? "s" : "", schedule)
-      : r.gpus == 1 ? std::string("1 GPU generates, then trains")
-                    : fmt::format("{} GPUs generate, then train", r.gpus));
+      choice.has_own_nodes() && choice.shares_gpus()
+          ? fmt::format("{} only generate{}, and {} generate{}, then train{}", counted_noun(choice.own_gpus(), "GPU"),
+                        s_of(choice.own_gpus()), r.generation_gpus - choice.own_gpus(), s_of(r.colocated_gpus),
+                        s_of(r.colocated_gpus))
+      : choice.has_own_nodes() ? fmt::format("{} generate{} and {} train{}, {}", counted_noun(r.generation_gpus, "GPU"),
+                                             s_of(r.generation_gpus), r.training_gpus, s_of(r.training_gpus), schedule)
+      : r.gpus == 1            ? std::string("1 GPU generates, then trains")
+                               : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
   text += training_verdict(result);
@@ -345,9 +361,12 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
           : "",
       percent(r.idle_training));
   text += fmt::format(
-      "{}{} (a copy of the model that generates) of {} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a "
+      "{}{} (a copy of the model that generates) of {}{} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a "
       "token of {:.0f} running sequences{}\n",
       report_label("generation"), counted_noun(r.engines, "engine"), counted_noun(choice.layout.gpus(), "GPU"),
+      choice.has_own_nodes() && choice.shares_gpus()
+          ? fmt::format(" · {:.0f} answers on GPUs that train", r.colocated_answers)
+          : "",
       r.mean_answer, r.longest_answer, show(r.token_time), r.sequences,
       choice.asynchrony  ? ""
       : r.tail.value > 0 ? fmt::format(" · the last tenth of the answers takes {} more", show(r.tail))
@@ -364,10 +383,10 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
   const std::string transfer_words =
       choice.weight_store ? fmt::format("written to {} in {} and read in {}", choice.weight_store->name,
                                         show(r.store_write), show(r.store_read))
-                          : fmt::format("sent as {} does (trainyard list weight-transfers)", choice.transfer.name);
+                          : fmt::format("sent as {} (trainyard list weight-transfers)", transfer_names(choice));
   text += fmt::format("{}{} of the policy, {}{}\n", report_label("weights"), show(r.sent), transfer_words,
                       choice.layout.weights == EngineFormat::bf16 ? ""
-                      : choice.transfer.quantized                 ? ", narrowed before"
+                      : sends_narrow_weights(choice)              ? ", narrowed before"
                                                                   : ", in bf16, which the engines narrow");
   return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice) +
          split_table(choice, result.splits) + optimizer_step_line("the training half", r);

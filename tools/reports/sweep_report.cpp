@@ -115,17 +115,18 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   const auto fields = varying_fields(sweep);
   std::vector<MainResult> results = main_results();
   std::erase_if(results, [&](const MainResult& result) {
-    std::set<ordered_json> values;
+    std::vector<ordered_json> values;
     for (const ordered_json& row : rows)
-      if (row.contains(result.column)) values.insert(row[result.column]);
+      if (row.contains(result.column)) values.push_back(row[result.column]);
     // Some columns are left out if all rows have the same value, and the risk if every row fits.
     const std::string column = result.column;
     if (column == "out_of_memory_probability")
       return std::ranges::all_of(values, [](const ordered_json& v) { return is_safe_risk(v.get<double>()); });
     if (column.ends_with("_per_J") && (!any("money_step") || (column == "samples_per_J" && any("tokens_per_J"))))
       return true;  // energy stands beside costs
-    const bool dull = column == "gpus" || (column == "fits_in_words" && values == std::set<ordered_json>{"yes"});
-    return values.empty() || (dull && values.size() < 2);
+    if (values.empty()) return true;
+    const bool dull = column == "gpus" || (column == "fits_in_words" && values.front() == "yes");
+    return dull && std::ranges::count(values, values.front()) == std::ssize(values);
   });
 
   TextTable text;

@@ -57,6 +57,37 @@ bool has_noun(const ScenarioField& field, std::string noun) {
   return false;
 }
 
+/// Returns the text that labels a field: the beginning of its description, or the words of its key if it has none.
+std::string field_label(const ScenarioField& field) {
+  if (field.words.empty()) {
+    const std::vector<std::string> components = components_of(field.path);
+    return capitalized(component_words(components.back()));
+  }
+  std::string label = field.words;
+  for (const char* end : {". ", "; ", ": ", " (", ", for example", ", as "}) label = label.substr(0, label.find(end));
+  // A label names no other key: the words before it end the label, without their preposition.
+  if (const std::size_t key = label.find('_'); key != std::string::npos) {
+    label.resize(std::min(label.rfind(' ', key), label.size()));
+    if (const std::string& text = label; text.ends_with(" at") || text.ends_with(" by") || text.ends_with(" in"))
+      label.resize(label.size() - 3);
+    if (label.ends_with(',')) label.pop_back();
+  }
+  constexpr std::size_t most = 80;
+  if (const std::size_t comma = label.rfind(", ", most); label.size() > most && comma != std::string::npos)
+    label.resize(comma);
+  if (label.ends_with('.')) label.pop_back();
+  constexpr std::string_view question = "Whether ";
+  return label.starts_with(question) ? capitalized(label.substr(question.size())) : label;
+}
+
+/// Returns the title of the group in which the page shows a field: "Cluster: GPU", "Plan: data parallel", "Scenario".
+std::string field_section(const std::string& path) {
+  const std::vector<std::string> components = components_of(path);
+  if (components.size() == 1) return "Scenario";
+  const std::string section = capitalized(component_words(components.front()));
+  return components.size() == 2 ? section : section + ": " + component_words(components[1]);
+}
+
 }  // namespace
 
 bool is_plain_value(const std::string& value) {
@@ -118,35 +149,6 @@ std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<st
       };
   walk(prices, "prices", "", false);
   return fields;
-}
-
-std::string field_label(const ScenarioField& field) {
-  if (field.words.empty()) {
-    const std::vector<std::string> components = components_of(field.path);
-    return capitalized(component_words(components.back()));
-  }
-  std::string label = field.words;
-  for (const char* end : {". ", "; ", ": ", " (", ", for example", ", as "}) label = label.substr(0, label.find(end));
-  // A label names no other key: the words before it end the label, without their preposition.
-  if (const std::size_t key = label.find('_'); key != std::string::npos) {
-    label.resize(std::min(label.rfind(' ', key), label.size()));
-    if (const std::string& text = label; text.ends_with(" at") || text.ends_with(" by") || text.ends_with(" in"))
-      label.resize(label.size() - 3);
-    if (label.ends_with(',')) label.pop_back();
-  }
-  constexpr std::size_t most = 80;
-  if (const std::size_t comma = label.rfind(", ", most); label.size() > most && comma != std::string::npos)
-    label.resize(comma);
-  if (label.ends_with('.')) label.pop_back();
-  constexpr std::string_view question = "Whether ";
-  return label.starts_with(question) ? capitalized(label.substr(question.size())) : label;
-}
-
-std::string field_section(const std::string& path) {
-  const std::vector<std::string> components = components_of(path);
-  if (components.size() == 1) return "Scenario";
-  const std::string section = capitalized(component_words(components.front()));
-  return components.size() == 2 ? section : section + ": " + component_words(components[1]);
 }
 
 std::string typed_value(const ScenarioField& field, const std::string& original) {

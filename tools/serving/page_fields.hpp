@@ -17,11 +17,6 @@ std::vector<ScenarioField> offered_fields(const AskedFields&);
 /// Returns the numbers of a section `prices` as fields: of machines only those with these names, and no price by quantity.
 std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<std::string>& machines);
 
-/// Returns the text that labels a field: the beginning of its description, or the words of its key if it has none.
-std::string field_label(const ScenarioField&);
-/// Returns the title of the group in which the page shows a field: "Cluster: GPU", "Plan: data parallel", "Scenario".
-std::string field_section(const std::string& path);
-
 /// Returns a value as a scenario takes it. Counts may have a prefix (k, M, B or G, T), separators, and a noun of their
 /// field: "2 M tokens" is 2000000. All other values stay as they are; their reader knows their units. Throws UserError
 /// for a noun that is not the field's.

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <regex>
 #include <span>
 #include <string_view>
 #include <tuple>
 
 #include "models/reading/document.hpp"
+#include "models/reading/pattern.hpp"
 #include "sim/stable_sort.hpp"
 #include "sim/units.hpp"
 #include "topologies/analysis/clos_design.hpp"
@@ -185,8 +185,8 @@ NetworkKind read_network_kind(const std::string& name, const std::string& flag) 
   if (shape.ends_with(":1")) kind.oversubscription = number(shape.substr(0, shape.size() - 2));
   if (shape.ends_with(":1") && kind.oversubscription >= 1 && kind.oversubscription <= most) return kind;
   kind.oversubscription = 1;
-  static const std::regex leaves_and_spines("([0-9]{1,4}) leaves and ([0-9]{1,4}) spines?");
-  if (std::smatch found; std::regex_match(shape, found, leaves_and_spines)) {
+  static const Pattern leaves_and_spines("^([0-9]{1,4}) leaves and ([0-9]{1,4}) spines?$");
+  if (const Pattern::Groups found = leaves_and_spines.find(shape); !found.empty()) {
     kind.leaves = std::stoi(found[1]);
     kind.spines = std::stoi(found[2]);
     if (kind.leaves > 1 && kind.spines > 0) return kind;

@@ -150,22 +150,6 @@ DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   return out;
 }
 
-DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path_class) {
-  const std::string &a = device_of(graph, from).name, &b = device_of(graph, to).name;
-  if (from == to) throw UserError(fmt::format("{} to itself: there is no path", a));
-  const std::optional<std::vector<LinkId>> wires = graph.path(from, to, path_class);
-  if (!wires) throw UserError(fmt::format("no such path leads from {} to {}", a, b));
-  Path path;
-  PathLeg& leg = path.legs.emplace_back();
-  leg.wires = *wires;
-  for (const LinkId wire : *wires) {
-    leg.links.push_back({wire, 1});
-    leg.latency += graph.ends(wire).latency;
-  }
-  path.locality = locality_of(graph, *wires);
-  return path_of(graph, path);
-}
-
 DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
   if (!word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; })) {
     const std::vector<DeviceId> gpus = graph.devices_of_kind(DeviceKind::gpu);

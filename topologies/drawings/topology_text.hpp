@@ -23,9 +23,6 @@ struct DevicePath {
   Bytes chunk;           ///< size of the pieces that buffers on the path forward; 0: there are no buffers
 };
 DevicePath path_of(const DeviceGraph&, const Path&);
-/// The shortest path over wires of a class, whatever drivers would choose. Throws UserError if no links of that class
-/// connect the two, or if they are the same device.
-DevicePath device_path(DeviceGraph&, DeviceId from, DeviceId to, PathClass);
 
 /// Finds a device by name ("node0/gpu3"), by its name inside the first node ("gpu3"), or by rank ("3": the GPU of that
 /// number). Throws UserError with the nearest name.

@@ -46,10 +46,6 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool must
   if (must_be_whole) require_buildable(size(), "a folded Clos, switch by switch,", place);
 }
 
-bool ClosShape::is_whole() const {
-  return std::ranges::all_of(uplinks_, [](double u) { return u == std::floor(u); });
-}
-
 BuildSize ClosShape::size() const {
   BuildSize all;
   for (int l = 0; l < levels(); ++l) {

@@ -21,7 +21,6 @@ class ClosShape {
   int down(int level) const { return down_[level]; }           ///< number of groups below one group
   double uplinks(int level) const { return uplinks_[level]; }  ///< uplinks of a switch; not defined for the top
   int planes(int level) const { return planes_[level]; }
-  bool is_whole() const;   ///< every level has an integer number of uplinks
   BuildSize size() const;  ///< all switches, and the cables between them
 
   /// "leaf3", "pod0.5" (group, plane), "spine2" (top of two levels), "core7" (top of more).

@@ -19,7 +19,7 @@ LinearSplit split_of(int layer, const Sharding& s) {
 /// One layer: its widths, those of a rank's share, and its neighbours.
 struct MlpLayer {
   double in = 0, out = 0, rank_in = 0, rank_out = 0;
-  LinearSharding split = LinearSharding::whole;
+  LinearSharding split = LinearSharding::replicated;
   bool first = false, last = false;
   bool next_spreads = false;  ///< the next layer keeps only its part of this layer's output
 };
@@ -33,7 +33,7 @@ MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
   l.next_spreads = !l.last && linear_sharding(shape, layer + 1, s) == LinearSharding::spread_rows;
   l.in = l.rank_in = width(layer);
   l.out = l.rank_out = width(layer + 1);
-  if (l.split == LinearSharding::whole) return l;
+  if (l.split == LinearSharding::replicated) return l;
   const int split_width = by_rows(l.split) ? layer : layer + 1;
   if (width(split_width) % s.tensor != 0)
     throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
@@ -70,7 +70,7 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
 /// Adds the exchange of the gradient of the input. Ranks sum it if each has all inputs, and gather it if each has a
 /// part.
 void exchange_input(LayerBuilder& b, const MlpLayer& l) {
-  if (l.first || l.split == LinearSharding::whole || l.split == LinearSharding::rows) return;
+  if (l.first || l.split == LinearSharding::replicated || l.split == LinearSharding::rows) return;
   const Bytes in = b.row_bytes(l.in);
   const bool gathers = l.split == LinearSharding::spread_rows;
   b.cross({.backward = {gathers ? "linear.gather.backward" : "linear.reduce.backward", Axis::tensor,
@@ -124,12 +124,12 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
 }  // namespace
 
 LinearSharding linear_sharding(const MlpShape& shape, int layer, const Sharding& s) {
-  if (s.tensor == 1) return LinearSharding::whole;
+  if (s.tensor == 1) return LinearSharding::replicated;
   if (!s.linear_splits.empty() && static_cast<int>(s.linear_splits.size()) != shape.layers())
     throw ShardingError("linear_split", "mlp: splits of " + std::to_string(s.linear_splits.size()) +
                                             " layers, but there are " + std::to_string(shape.layers()));
   const LinearSplit split = split_of(layer, s);
-  if (split == LinearSplit::replicated) return LinearSharding::whole;
+  if (split == LinearSplit::replicated) return LinearSharding::replicated;
   // If all layers have the same split, there are no pairs.
   const bool pairs = !s.linear_splits.empty() || s.linear_split == LinearSplit::pairs;
   if (split == LinearSplit::columns) {
@@ -145,11 +145,6 @@ void MlpShape::check() const {
     throw UserError("mlp: " + std::to_string(widths.size()) + " widths; expected at least 2 (input and output)");
   for (const int width : widths)
     if (width < 1) throw UserError("mlp: a width is " + std::to_string(width) + "; expected at least 1");
-}
-
-std::int64_t MlpShape::parameters(int layer) const {
-  const auto index = static_cast<std::size_t>(layer);
-  return (std::int64_t{widths.at(index)} + 1) * widths.at(index + 1);
 }
 
 Network mlp_network(const MlpShape& shape, std::int64_t micro_batch_size, Precision precision,

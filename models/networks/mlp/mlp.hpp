@@ -19,14 +19,12 @@ struct MlpShape {
 
   int layers() const { return static_cast<int>(widths.size()) - 1; }
   void check() const;  ///< throws UserError for fewer than two widths or one below 1
-  /// Number of parameters of a layer: weights (widths[l+1] × widths[l], column-major), then biases (widths[l+1]).
-  std::int64_t parameters(int layer) const;
 };
 
-/// Part of a layer that a rank of the tensor axis computes. whole: all of it; columns: its share of the outputs, which
+/// Part of a layer that a rank of the tensor axis computes. replicated: all of it; columns: its share of the outputs, which
 /// stay on the rank; gathered_columns: the same, and the outputs are gathered; rows: its share of the inputs, which it
 /// has already; spread_rows: its share of the inputs, of which every rank has all.
-enum class LinearSharding : std::uint8_t { whole, columns, gathered_columns, rows, spread_rows };
+enum class LinearSharding : std::uint8_t { replicated, columns, gathered_columns, rows, spread_rows };
 /// Returns the part that follows from `Sharding::linear_splits` or `linear_split`. Throws ShardingError if
 /// `linear_splits` has another number of layers.
 LinearSharding linear_sharding(const MlpShape&, int layer, const Sharding&);
@@ -34,8 +32,8 @@ constexpr bool by_rows(LinearSharding sharding) {
   return sharding == LinearSharding::rows || sharding == LinearSharding::spread_rows;
 }
 
-/// Returns the work of one micro-batch. The network has the same layers, each with the tensors weight and bias in the
-/// order of `MlpShape::parameters`. The last layer ends with the loss. The first one computes no gradient of its input.
+/// Returns the work of one micro-batch. The network has the same layers, each with the tensors weight (widths[l + 1]
+/// × widths[l], column-major) and bias (widths[l + 1]). The last layer ends with the loss. The first one computes no gradient of its input.
 ///
 /// Sharded over the tensor axis by `Sharding::linear_split`, it is the work of one rank. pairs: layer 2i is split by
 /// columns (backward linear.reduce.backward, an all-reduce of the gradient of its input, except in the first layer),

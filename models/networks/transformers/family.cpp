@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "models/reading/nearest.hpp"
 #include "models/reading/not_modelled.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "sim/json_text.hpp"
 
 namespace trainyard::transformers {
 namespace {
@@ -28,7 +30,7 @@ const std::vector<std::string> kActivations = {
 const std::map<std::string, std::vector<std::string>>& unused_keys() {
   static const std::map<std::string, std::vector<std::string>> keys = [] {
     std::ifstream in(shipped_file("models/catalog/unused-config-keys.json"));
-    return nlohmann::json::parse(in).get<std::map<std::string, std::vector<std::string>>>();
+    return parse_json({std::istreambuf_iterator<char>(in), {}}).get<std::map<std::string, std::vector<std::string>>>();
   }();
   return keys;
 }

@@ -13,7 +13,6 @@
 #include "models/networks/transformers/family.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/catalog.hpp"
-#include "models/reading/formula.hpp"
 #include "sim/error.hpp"
 #include "sim/units.hpp"
 

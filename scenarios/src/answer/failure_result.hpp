@@ -29,7 +29,7 @@ struct FailureResult {
   /// A pool of GPUs of a post-training loop, with its number of failures and the time of the loop that they and its
   /// checkpoints cost.
   struct Pool {
-    std::string name;  ///< "training", "generation", or "all": all GPUs do both
+    std::string name;  ///< "training", "generation"; "all" or, beside "generation", "both": GPUs do both in turn
     int gpus = 0;
     double failures = 0;
     Seconds lost = {};

@@ -162,7 +162,7 @@ JsonFields<FailureResult::SetFailure> set_failure_fields() {
 JsonFields<FailureResult::Pool> pool_fields() {
   using P = FailureResult::Pool;
   return JsonFields<P>()
-      .value("pool", "", &P::name, "training, generation, or all (all GPUs do both)")
+      .value("pool", "", &P::name, "training, generation; GPUs that do both in turn are all, or both beside generation")
       .value("gpus", "", &P::gpus, "number of its GPUs")
       .value("failures", "", &P::failures, "number of its failures in a loop")
       .value("lost_s", "s", &P::lost,

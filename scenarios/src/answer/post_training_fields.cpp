@@ -130,6 +130,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("gpus", "", &P::gpus, "number of GPUs of both halves, with those of a critic")
       .value("generation_gpus", "", &P::generation_gpus, "number of GPUs that generate")
       .value("training_gpus", "", &P::training_gpus, "number of GPUs that train")
+      .value("colocated_gpus", "", &P::colocated_gpus,
+             "number of GPUs that generate and train in turn, part of both numbers; 0: there are none")
       .value("critic_gpus", "", &P::critic_gpus, "number of GPUs that have only the critic")
       .value("engines", "", &P::engines, "number of engines")
       .value("optimizer_steps", "", &P::optimizer_steps, "number of optimizer steps of a step of the loop")
@@ -155,6 +157,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
       .value("waits_for_cache", "", &P::waits_for_cache,
              "whether an answer waited because the cache of its engine had no room for it")
+      .value("colocated_answers", "", &P::colocated_answers,
+             "number of the started answers that engines on colocated_gpus generate; asynchronous: 0")
       .value("rounds", "", &P::rounds, "rounds of prompts that a step takes; above 1 with dynamic_sampling")
       .value("masked_answers", "", &P::masked_answers,
              "trained answers that were cut at their largest length and have no loss; 0 without overlong_filtering")
@@ -195,7 +199,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .list("pools", &P::pools,
             JsonFields<P::Pool>()
                 .value("pool", "", &P::Pool::name,
-                       "generation, training, critic, or all if the same GPUs generate and train in turn")
+                       "generation, training, critic; GPUs that generate and train in turn are all, or both beside "
+                       "generation")
                 .value("gpus", "", &P::Pool::gpus, "number of its GPUs")
                 .list("parts", &P::Pool::parts,
                       JsonFields<P::Pool::Part>()
@@ -223,7 +228,7 @@ JsonFields<PostTrainingResult> post_training_fields() {
 JsonFields<PostTrainingSplit> post_training_split_fields() {
   using S = PostTrainingSplit;
   return JsonFields<S>()
-      .value("generation_nodes", "", &S::nodes, "number of nodes that generate")
+      .value("generation_nodes", "", &S::nodes, "number of nodes that only generate")
       .value("generation_gpus", "", &S::generation_gpus, "number of GPUs that generate")
       .value("training_gpus", "", &S::training_gpus, "number of GPUs that train")
       .value("step_time_s", "s", &S::step_time, "time of a step of the loop; 0: there is no such split")

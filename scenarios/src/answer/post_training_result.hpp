@@ -40,6 +40,7 @@ struct PostTrainingResult {
   std::string bottleneck;  ///< resource class whose what-if saves most of the step; empty: there are no what-ifs
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   int gpus = 0, generation_gpus = 0, training_gpus = 0, critic_gpus = 0, engines = 0, optimizer_steps = 0;
+  int colocated_gpus = 0;  ///< GPUs that generate and train in turn: `training_gpus`, or 0
   double idle_generation = 0, idle_training = 0,
          idle_critic = 0;  ///< shares of the step in which the GPUs of a half do not work for it
   /// Mean time over the step that an engine has spent on its unfinished answers, which its failure loses; not in the
@@ -65,6 +66,7 @@ struct PostTrainingResult {
   double rounds = 1;                         ///< rounds of prompts that a step takes
   double masked_answers = 0;                 ///< trained answers that were cut and have no loss
   Seconds store_write, store_read;           ///< parts of `weights`: writing them to the store, and reading them
+  double colocated_answers = 0;              ///< started answers that are on `colocated_gpus`
   double lost_answers = 0, lost_tokens = 0;  ///< answers that are cut off, and the tokens generated for them
   /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
   double mean_staleness = 0, most_staleness = 0;
@@ -87,7 +89,8 @@ struct PostTrainingResult {
   }
   /// The parts of a step, as the GPUs of a pool spend it. An asynchronous loop has means over its steps.
   struct Pool {
-    std::string name;  ///< "generation", "training", "critic", or "all" if they generate and train in turn
+    /// "generation", "training", "critic"; "all" or, beside "generation", "both": they generate and train in turn.
+    std::string name;
     int gpus = 0;
     struct Part {
       std::string name;    ///< such as "generation", "log-probabilities", or "waiting"
@@ -126,7 +129,7 @@ JsonFields<GenerationResult> generation_fields();
 
 /// The step with another number of nodes that generate.
 struct PostTrainingSplit {
-  int nodes = 0, generation_gpus = 0, training_gpus = 0;
+  int nodes = 0, generation_gpus = 0, training_gpus = 0;  ///< `nodes`: those that only generate
   Seconds step_time = {}, generation = {}, training_half = {};
   double tokens_per_s_per_gpu = 0;
   std::string error = {};  ///< why there is no such split; empty: there is one

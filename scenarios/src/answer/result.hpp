@@ -317,8 +317,6 @@ struct Answer {
 
 nlohmann::json to_json(const Result&);
 Result result_from_json(const nlohmann::json&);
-std::string to_text(const Result&);
-Result result_from_text(const std::string&);
 
 /// Returns the JSON of an answer. `timing`: includes the wall-clock time, which differs from run to run.
 nlohmann::json answer_json(Answer, bool timing);

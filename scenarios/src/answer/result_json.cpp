@@ -2,7 +2,6 @@
 
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "sim/json_text.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -58,9 +57,6 @@ Result result_from_json(const json& j) {
   result_fields().read(j, result);
   return result;
 }
-
-std::string to_text(const Result& result) { return json_text(to_json(result)); }
-Result result_from_text(const std::string& text) { return result_from_json(parse_json(text)); }
 
 json answer_json(Answer answer, bool timing) {
   if (!timing) answer.result.wall_s = {};

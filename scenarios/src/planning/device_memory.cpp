@@ -115,7 +115,7 @@ std::pair<Bytes, Bytes> DeviceMemory::interval(double probability) const {
 
 DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::size_t stage, Bytes peak, const Gpu& gpu) {
   const Bytes outside = outside_of_allocator(s, gpu);
-  DeviceMemory memory{peak, peak * s.software.reserved_memory, {}, peak + outside, gpu.usable_memory()};
+  DeviceMemory memory{peak * s.software.reserved_memory, {}, peak + outside, gpu.usable_memory()};
   if (s.software.deepspeed_memory) {
     const DeepSpeedTerms terms = deepspeed_terms(s, plan, stage);
     const Bytes in_pass = terms.boundary + terms.gradients;

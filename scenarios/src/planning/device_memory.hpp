@@ -35,7 +35,6 @@ double memory_risk(Bytes needed, Bytes usable, double spread);
 /// Memory of a rank on its device: what the step allocates, and what the framework and the libraries add. `reserved`
 /// includes `allocated`, and `device` includes `reserved`.
 struct DeviceMemory {
-  Bytes allocated;    ///< the peak of what the step allocates
   Bytes reserved;     ///< memory that the framework's allocator takes
   Bytes device;       ///< `reserved` with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
   Bytes needed;       ///< the part of `device` that the allocator cannot give back when memory is short

@@ -81,7 +81,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks, choice.pairs_passes};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
-  if (plan.schedule && plan.schedule->is_solved) plan.pipeline.figures = mean_stage(s, *plan.network);
+  if (plan.schedule && plan.schedule->is_solved()) plan.pipeline.figures = mean_stage(s, *plan.network);
   plan.tied = choice.ends_apart() && ties_head(s.model) && !s.model.options.adapters.has_rank();
   // Replicas of a whole model are simulated kernel by kernel; a model that is split has too many kernels for that.
   plan.fuses_kernels = choice.splits_model();

@@ -7,6 +7,7 @@
 
 #include "models/generation/speculation.hpp"
 #include "models/reading/nearest.hpp"
+#include "scenarios/src/post_training/weight_transfer.hpp"
 #include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
@@ -71,7 +72,7 @@ EngineCosts priced_engine(const PostTrainingChoice& choice, const NetworkEntry& 
   };
   const DecodeCosts plain = costs_of(model);
   EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy(),
-                    choice.transfer.quantized ? plain.narrow_policy() : plain.policy()};
+                    sends_narrow_weights(choice) ? plain.narrow_policy() : plain.policy()};
   if (choice.speculation.tokens > 0) {
     const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,
                                   draft_weights(choice, model, costs_of)};
@@ -115,7 +116,7 @@ std::string nearest_engine(const PostTrainingChoice& choice, const NetworkEntry&
       other.layout.tensor = larger;
       if (larger % other.layout.expert != 0) continue;
     }
-    if (divides_nodes(larger, choice.generators) && choice.concurrency % (gpus / larger) == 0 && has_room(other, model))
+    if (choice.holds_engines(larger) && choice.concurrency % (gpus / larger) == 0 && has_room(other, model))
       words.push_back(fmt::format("{}: {}", degree, larger));
   }
   for (int hundredths = static_cast<int>(choice.layout.memory_share * 100) + 1; hundredths <= 100; ++hundredths) {

@@ -212,6 +212,10 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.answers = answer_times(runs);
   Bytes peak;
   double busy = 0, tokens = 0;
+  // The first engines have GPUs that only generate. Each round has all engines.
+  const auto own_engines = static_cast<std::size_t>(choice.own_gpus() / choice.layout.gpus());
+  for (std::size_t i = 0; choice.shares_gpus() && i < all.runs.size(); ++i)
+    if (i % engines >= own_engines) r.colocated_answers += static_cast<double>(all.runs[i].ends.size());
   for (const EngineRun& run : all.runs) {
     peak = std::max(peak, run.cache_peak);
     r.preemptions += static_cast<double>(run.preemptions);
@@ -311,20 +315,23 @@ PostTrainingResult::Pool pool_of(const char* name, int gpus, const NamedTimes& t
 }
 
 /// Fills what each pool of GPUs does in a step. One step off, training begins with the step, and waits at its end.
-void add_pools(bool one_step_off, PostTrainingResult& r) {
-  const Seconds none;
-  const bool generates = r.generation_gpus > 0, is_split = generates && r.generation_gpus + r.critic_gpus != r.gpus;
-  const Seconds before = is_split && !one_step_off ? r.waiting : none,
-                after = is_split && one_step_off ? r.waiting : none;
-  if (is_split) {
-    const Seconds generation = std::min(r.generation, r.step_time - r.weights);
-    r.pools.push_back(pool_of(
-        "generation", r.generation_gpus,
-        {{"generation", generation}, {"waiting", r.step_time - r.weights - generation}, {"weights", r.weights}}));
-  }
-  const bool only_trains = is_split || !generates;
-  r.pools.push_back(pool_of(only_trains ? "training" : "all", only_trains ? r.training_gpus : r.generation_gpus,
-                            {{"generation", is_split ? none : r.generation},
+void add_pools(const PostTrainingChoice& choice, PostTrainingResult& r) {
+  const bool shares = r.colocated_gpus > 0;
+  const Seconds none, generation = shares ? r.generation : std::min(r.generation, r.step_time - r.weights),
+                      before = shares || choice.one_step_off ? none : r.waiting,
+                      after = choice.one_step_off ? r.waiting : none;
+  const int apart_gpus = choice.own_gpus();
+  if (apart_gpus > 0)
+    r.pools.push_back(pool_of("generation", apart_gpus,
+                              {{"generation", generation},
+                               {"waiting", r.step_time - r.weights - r.reload - generation},
+                               {"weights", r.weights},
+                               {"waiting", r.reload}}));
+  r.pools.push_back(pool_of(!shares          ? "training"
+                            : apart_gpus > 0 ? "both"
+                                             : "all",
+                            shares ? r.generation_gpus - apart_gpus : r.training_gpus,
+                            {{"generation", shares ? generation : none},
                              {"waiting", before},
                              {"log-probabilities", r.log_probabilities},
                              {"training", r.training},
@@ -333,7 +340,7 @@ void add_pools(bool one_step_off, PostTrainingResult& r) {
                              {"weights", r.weights},
                              {"reload", r.reload}}));
   if (r.critic_gpus == 0) return;
-  const Seconds first = is_split ? before : r.generation;
+  const Seconds first = shares ? generation : before;
   r.pools.push_back(
       pool_of("critic", r.critic_gpus,
               {{"waiting", first}, {"critic", r.critic}, {"waiting", std::max(none, r.step_time - first - r.critic)}}));
@@ -367,18 +374,10 @@ Seconds least_generation(const PostTrainingChoice& choice, const NetworkEntry& m
 }
 
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
-  r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
-  if (choice.weight_store) {
-    const StoreTimes times = simulated_store_transfer(choice, r);
-    r.store_write = times.write;
-    r.store_read = times.read;
-    r.weights = times.write + times.read;
-  } else {
-    r.weights_network = simulated_transfer(choice, r);
-    r.weights = choice.transfer.time(r.sent, published_tensors(model), r.generation_gpus, r.weights_network);
-  }
-  r.reload_copies = choice.has_own_nodes ? Seconds{} : host_copies(choice.generators.node, r.moved_states);
-  r.reload = choice.has_own_nodes ? Seconds{} : choice.stack.reload + r.reload_copies;
+  r.gpus = r.generation_gpus + r.training_gpus - r.colocated_gpus + r.critic_gpus;
+  transfer_weights(choice, model, r);
+  r.reload_copies = choice.shares_gpus() ? host_copies(choice.generators.node, r.moved_states) : Seconds{};
+  r.reload = choice.shares_gpus() ? choice.stack.reload + r.reload_copies : Seconds{};
   r.loop = choice.stack.loop;
   const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;
   if (choice.asynchrony) {
@@ -399,7 +398,7 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
   const double critic_only = r.critic_gpus > 0 ? r.critic.value - r.hidden_critic.value : 0;
   r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;
   if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;
-  add_pools(choice.one_step_off, r);
+  add_pools(choice, r);
   add_rates(choice, r);
 }
 
@@ -411,6 +410,7 @@ Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& 
   step.training = r.training;
   step.log_probabilities = r.log_probabilities;
   step.training_gpus = r.training_gpus;
+  step.colocated_gpus = r.colocated_gpus;
   step.policy_ranks = r.policy_ranks;
   step.moved_states = r.moved_states;
   generate_answers(fewer, model, step);
@@ -435,7 +435,7 @@ void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult
   r.gpus = r.training_gpus;
   r.limit = "training";
   r.step_time = r.summed_parts();
-  add_pools(false, r);
+  add_pools(choice, r);
   add_rates(choice, r);
 }
 

@@ -40,21 +40,22 @@ Seconds time_between_nodes(ClusterSpec cluster, int nodes, Operation operation, 
   return collective_time(cluster, operation, algorithm, size / gpus, groups);
 }
 
-}  // namespace
-
+/// Simulates what the links of the machine take at least, s. Tensors pass three steps, one behind the other, so that the
+/// slowest one counts: the nodes that hold parts of the policy gather them; one of these nodes sends them through the
+/// nodes that only generate, each GPU its share over the adapter that it uses; and the GPUs of a node gather the shares.
 Seconds simulated_transfer(const PostTrainingChoice& choice, const PostTrainingResult& r) {
   ClusterSpec cluster = choice.generators;
   const int gpus = cluster.node.gpus, holding_nodes = (r.policy_ranks + gpus - 1) / gpus;
   Seconds longest = time_between_nodes(cluster, holding_nodes, Operation::all_gather, "ring", r.sent);
-  if (choice.has_own_nodes)
-    longest = std::max(longest, time_between_nodes(cluster, cluster.nodes + 1, Operation::broadcast, "chain", r.sent));
+  longest = std::max(longest, time_between_nodes(cluster, choice.nodes + 1, Operation::broadcast, "chain", r.sent));
   cluster.nodes = 1;
   std::vector<Actor> node;
   for (int gpu = 0; gpu < gpus; ++gpu) node.push_back(gpu);
   return std::max(longest, collective_time(cluster, Operation::all_gather, "ring", r.sent, {node}));
 }
 
-StoreTimes simulated_store_transfer(const PostTrainingChoice& choice, const PostTrainingResult& r) {
+/// Writes the weights to the store and reads them.
+void pass_through_store(const PostTrainingChoice& choice, PostTrainingResult& r) {
   const Storage& store = *choice.weight_store;
   ClusterSpec writers = choice.generators;
   const int of_node = writers.node.gpus;
@@ -66,11 +67,36 @@ StoreTimes simulated_store_transfer(const PostTrainingChoice& choice, const Post
   for (Actor rank = 0; rank < choice.generators.gpus(); ++rank) read.shares.push_back({rank, r.sent / sharing});
   const SoftwareStack plain;
   try {
-    return {simulate_checkpoint_write(writers, plain, written).write,
-            simulate_checkpoint_load(choice.generators, plain, read)};
+    r.store_write = simulate_checkpoint_write(writers, plain, written).write;
+    r.store_read = simulate_checkpoint_load(choice.generators, plain, read);
   } catch (const UserError& e) {
     fail(choice.weight_store_place, fmt::format("post_training.weights_storage: {}", e.what()));
   }
+}
+
+}  // namespace
+
+bool sends_narrow_weights(const PostTrainingChoice& choice) {
+  return !choice.transfers.empty() &&
+         std::ranges::all_of(choice.transfers, [](const WeightTransfer& transfer) { return transfer.quantized; });
+}
+
+Seconds library_transfer(const PostTrainingChoice& choice, const NetworkEntry& model, Bytes sent, Seconds network) {
+  const PublishedTensors tensors = published_tensors(model);
+  const int gpus = choice.generators.gpus(), apart_gpus = choice.own_gpus();
+  if (choice.transfers.size() == 1) return choice.transfers.front().time(sent, tensors, gpus, network);
+  return std::max(choice.transfers.front().time(sent, tensors, apart_gpus, network),
+                  choice.transfers.back().time(sent, tensors, gpus - apart_gpus, network));
+}
+
+void transfer_weights(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
+  if (choice.weight_store) {
+    pass_through_store(choice, r);
+    r.weights = r.store_write + r.store_read;
+    return;
+  }
+  r.weights_network = simulated_transfer(choice, r);
+  r.weights = library_transfer(choice, model, r.sent, r.weights_network);
 }
 
 Seconds host_copies(const NodeType& node, Bytes bytes) {

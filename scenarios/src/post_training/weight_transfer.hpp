@@ -4,22 +4,20 @@
 
 namespace trainyard {
 
-/// Simulates what the links of the machine take at least for the transfer of `sent` bytes of new weights to the engines,
-/// s. Tensors pass three steps, one behind the other, so that the slowest one counts: the nodes that hold parts of the
-/// policy gather them; one of these nodes sends them through the nodes that only generate, each GPU its share over the
-/// adapter that it uses; and the GPUs of a node gather the shares. Each is a collective of the shipped algorithms on the
-/// links of the cluster, which its transfers share.
-Seconds simulated_transfer(const PostTrainingChoice&, const PostTrainingResult&);
+/// Returns true if the libraries that send the weights narrow them before to the format of the engines.
+bool sends_narrow_weights(const PostTrainingChoice&);
 
-/// The transfer of new weights through a store that nodes share, s.
-struct StoreTimes {
-  Seconds write, read;
-};
+/// Returns the time in which the libraries send `sent` bytes of new weights to all engines, s. With one library for the
+/// nodes that only generate and another one for GPUs that train, the slower one counts: each bucket goes to all engines
+/// before the next one does (slime, update_weight_from_tensor.py). `network`: least time on the links.
+Seconds library_transfer(const PostTrainingChoice&, const NetworkEntry& model, Bytes sent, Seconds network = {});
 
-/// Simulates it message by message: the GPUs that hold one copy of the policy write their parts, and then each node that
-/// generates reads the weights of its engines once, equal shares by its GPUs. All share the rates of the store. Throws
-/// UserError at the place of the store if the weights do not fit into it.
-StoreTimes simulated_store_transfer(const PostTrainingChoice&, const PostTrainingResult&);
+/// Fills the time of the transfer of new weights: by the libraries, which are no faster than the simulated links of the
+/// machine, or through a store that nodes share. The links carry collectives of the shipped algorithms, which share
+/// them. The store is simulated message by message: the GPUs that hold one copy of the policy write their parts, and then
+/// each node that generates reads the weights of its engines once, equal shares by its GPUs. All share the rates of the
+/// store. Throws UserError at the place of the store if the weights do not fit into it.
+void transfer_weights(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
 /// Returns the time in which each GPU copies so many bytes to the memory of its host and back.
 Seconds host_copies(const NodeType&, Bytes);

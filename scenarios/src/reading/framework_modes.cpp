@@ -154,6 +154,16 @@ FrameworkMode read_mode(const std::string& name, const Node& entry) {
   return m;
 }
 
+/// Finds a mode by name. Throws UserError at `where` that names the nearest one.
+const FrameworkMode& find_framework_mode(const std::string& name, const Place& where) {
+  std::vector<std::string> names;
+  for (const FrameworkMode& mode : framework_modes()) {
+    if (same_name(mode.name, name)) return mode;
+    names.push_back(mode.name);
+  }
+  fail(where, fmt::format("plan.strategy: unknown strategy \"{}\"{}", name, hint(name, names)));
+}
+
 }  // namespace
 
 const std::vector<FrameworkMode>& framework_modes() {
@@ -165,15 +175,6 @@ const std::vector<FrameworkMode>& framework_modes() {
     return all;
   }();
   return modes;
-}
-
-const FrameworkMode& find_framework_mode(const std::string& name, const Place& where) {
-  std::vector<std::string> names;
-  for (const FrameworkMode& mode : framework_modes()) {
-    if (same_name(mode.name, name)) return mode;
-    names.push_back(mode.name);
-  }
-  fail(where, fmt::format("plan.strategy: unknown strategy \"{}\"{}", name, hint(name, names)));
 }
 
 void drop_null_software(Node& scenario) {
@@ -203,7 +204,7 @@ std::vector<std::string> schedules_of_mode(const std::string& mode) {
   std::vector<std::string> names = pipeline_schedules().names();
   std::erase_if(names, [](const std::string& name) {
     const PipelineSchedule& schedule = pipeline_schedules().find(name, {});
-    return schedule.copies > 1 || schedule.is_solved;
+    return schedule.copies > 1 || schedule.is_solved();
   });
   return names;
 }

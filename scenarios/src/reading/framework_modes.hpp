@@ -30,8 +30,6 @@ struct FrameworkMode {
 
 /// Returns all modes: pytorch-dp, pytorch-ddp, …, by the names that `plan.strategy` takes.
 const std::vector<FrameworkMode>& framework_modes();
-/// Finds a mode by name. Throws UserError at `where` that names the nearest one.
-const FrameworkMode& find_framework_mode(const std::string& name, const Place& where);
 
 /// Removes `software: null`, which is as if the key were absent: the strategy may then choose the stack.
 void drop_null_software(Node& scenario);

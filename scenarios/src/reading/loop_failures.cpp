@@ -18,7 +18,7 @@ void require_loop(Fields& root, Fields& plan) {
 ClusterSpec loop_machine(const Scenario& s) {
   ClusterSpec machine = s.cluster;
   const PostTrainingChoice& choice = *s.post_training;
-  if (choice.has_own_nodes || choice.critic_nodes() > 0) machine.nodes = choice.machine_nodes;
+  if (choice.has_own_nodes() || choice.critic_nodes() > 0) machine.nodes = choice.machine_nodes;
   return machine;
 }
 
@@ -34,7 +34,7 @@ FailureChoice read_loop_failures(Fields& faults, const Scenario& s, const Catalo
   const Node* restart = faults.child("restart");
   if (restart && choice.recovery.elastic)
     fail(restart->place, "faults.restart.elastic: not modelled with post_training; expected false");
-  if (restart && loop.has_own_nodes && choice.recovery.spares)
+  if (restart && loop.has_own_nodes() && choice.recovery.spares)
     fail(restart->place,
          "faults.restart.spares: with post_training.generation.nodes, every failed node is replaced at once; leave it "
          "out");

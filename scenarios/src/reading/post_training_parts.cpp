@@ -158,6 +158,23 @@ TrainingLength read_loop_length(Fields& section) {
   return length;
 }
 
+std::vector<WeightTransfer> read_transfers(Fields& section, const Catalog& catalog, const RlStack& stack, bool apart,
+                                           bool shared) {
+  const Node* stated =
+      section.child({"weights",
+                     "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list "
+                     "weight-transfers), or a map such as {rate: 40 GB/s}. Default: that of the stack."});
+  std::vector<Node> entries;
+  const auto add = [&](const std::string& name) { entries.push_back(Node::scalar_node(name, section.place())); };
+  if (stated) entries.push_back(*stated);
+  if (!stated && apart) add(stack.apart_transfer);
+  if (!stated && shared && (!apart || stack.colocated_transfer != stack.apart_transfer)) add(stack.colocated_transfer);
+  std::vector<WeightTransfer> transfers;
+  for (const Node& entry : entries)
+    transfers.push_back(read_weight_transfer(catalog.resolve("weight-transfer", entry)));
+  return transfers;
+}
+
 ToolChoice read_tools(Fields& section) {
   ToolChoice choice;
   const Node* node = section.child_unless_null(

@@ -7,6 +7,7 @@
 #include "models/generation/answer_lengths.hpp"
 #include "models/generation/decode_costs.hpp"
 #include "models/generation/engine.hpp"
+#include "models/generation/rl_stack.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/reading/training_length.hpp"
@@ -85,6 +86,9 @@ LoopAlgorithm read_algorithm(Fields& section);
 std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous, std::int64_t prompts);
 /// Reads `length`: `{steps: 1000}` or `{time: 5 d}`. Throws UserError with the place.
 TrainingLength read_loop_length(Fields& section);
+/// Reads `weights`, or returns those of the stack: `apart` to engines on nodes that only generate, and `shared` to those
+/// on GPUs that train. One that is for both stands once.
+std::vector<WeightTransfer> read_transfers(Fields& section, const Catalog&, const RlStack&, bool apart, bool shared);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
 /// Reads `dynamic_sampling` and `overlong_filtering`, and draws which prompts are thrown away. `prompts`: those that a
 /// step trains on. Throws UserError with the place.

@@ -10,6 +10,17 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 16384;
 
+/// Checks that a node of this type can be built. Throws UserError at `type_place` if its wiring is unknown, and at
+/// `lanes_place` if it has too few PCIe lanes.
+void check_node(const NodeType& node, const Place& type_place, const Place& lanes_place, const std::string& what) {
+  node_builders().find(node.interconnect, type_place);
+  try {
+    if (has_lane_plan(node)) plan_lanes(node);
+  } catch (const UserError& e) {
+    fail(lanes_place, fmt::format("{}: {}", what, e.what()));
+  }
+}
+
 /// Reads the type of a node, and applies the changes of its GPUs, HCAs and links that stand beside it.
 NodeType read_changed_node(Fields& fields, const Catalog& catalog) {
   Node entry = catalog.resolve(
@@ -87,15 +98,6 @@ void read_taken_out(ClusterSpec& spec, Fields& fields) {
 }
 
 }  // namespace
-
-void check_node(const NodeType& node, const Place& type_place, const Place& lanes_place, const std::string& what) {
-  node_builders().find(node.interconnect, type_place);
-  try {
-    if (has_lane_plan(node)) plan_lanes(node);
-  } catch (const UserError& e) {
-    fail(lanes_place, fmt::format("{}: {}", what, e.what()));
-  }
-}
 
 ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   Fields fields(node, "cluster");

@@ -10,8 +10,4 @@ namespace trainyard {
 /// `preflight` (see checked_hosts). Throws UserError with the place.
 ClusterSpec read_cluster(const Node&, const Catalog&);
 
-/// Checks that a node of this type can be built. Throws UserError at `type_place` if its wiring is unknown, and at
-/// `lanes_place` if it has too few PCIe lanes.
-void check_node(const NodeType&, const Place& type_place, const Place& lanes_place, const std::string& what);
-
 }  // namespace trainyard

@@ -309,7 +309,6 @@ void read_rules(FleetFile& fleet, Fields& fields) {
   fleet.spares = fields.integer_within<int>(
       {"spares", "Nodes of the cluster that only replace failed ones, for example 1. Default: 0."}, 0, kMostFleetNodes,
       0);
-  fleet.spares_place = fields.place_of("spares");
   fleet.policy = fields.one_of<QueuePolicy>(
       {"policy",
        "Order of waiting trainings: fifo (by arrival), priority (by priority, then arrival) or preemptive (the same, "
@@ -351,7 +350,6 @@ FleetFile read_fleet(Node document, const std::string& name, const Overrides& ov
        "arrival, every, count, deadline and the keys of a scenario. Default: one training, that of the scenario."});
   if (!trainings) fail(document.place, "the scenario: missing key \"trainings\", the list of trainings of the fleet");
   root.finish();
-  fleet.place = root.place_of("trainings");
   for (const Node& training : *trainings) {
     fleet.trainings.push_back(read_fleet_training(document, training, fleet.trainings.size() + 1));
     for (std::size_t i = 0; i + 1 < fleet.trainings.size(); ++i)

@@ -68,7 +68,6 @@ struct FleetFile {
   std::uint64_t seed = 1;
   int runs = 1;
   std::vector<FleetTraining> trainings;
-  Place place, spares_place;  ///< the list of trainings, and the number of spares
 };
 
 /// Reads `cluster`, `fleet`, `trainings` and `prices`, and `software`, `faults` and `site` for trainings without them.

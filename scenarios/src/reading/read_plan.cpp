@@ -180,7 +180,7 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
                      "Most activations that the schedule zb-auto keeps on a stage, in those of 1f1b's first stage, for "
                      "example 2."},
                     1, kMostActivationLimit, 1);
-  if (fields.has("activation_limit") && !(stated && stated->is_solved))
+  if (fields.has("activation_limit") && !(stated && stated->is_solved()))
     fields.refuse("activation_limit",
                   fmt::format("{} has a fixed order; expected plan.pipeline.schedule: zb-auto", choice.schedule));
   choice.ends_count_as_layers =

@@ -55,12 +55,15 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
           {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
       choice.engine_key);
   read_engines(choice, fields, catalog);
-  if (fields.has({"nodes",
-                  "Number of nodes of the cluster that only generate, for example 1; the others train. Default: all "
-                  "nodes do both, one after the other."})) {
-    choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
-    choice.has_own_nodes = true;
-  }
+  choice.nodes = fields.integer_within<int>(
+      {"nodes",
+       "Number of nodes of the cluster that only generate, for example 1; the others train. 0: all nodes do both, one "
+       "after the other."},
+      0, 1 << 20, 0);
+  choice.is_hybrid = fields.boolean({"hybrid",
+                                     "Whether the GPUs that train generate too, before they train, beside the `nodes` "
+                                     "that only generate. Only with schedule: synchronous."},
+                                    false);
   fields.finish();
 }
 
@@ -96,24 +99,24 @@ Node* stated_scalar(Node& document, const char* section, const char* key) {
 void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   Node* nodes = stated_scalar(document, "cluster", "nodes");
   if (!nodes) {
-    if (choice.has_own_nodes || choice.critic_nodes() > 0)
-      fail(section.place_of(choice.has_own_nodes ? "generation" : "critic"),
+    if (choice.has_own_nodes() || choice.critic_nodes() > 0)
+      fail(section.place_of(choice.has_own_nodes() ? "generation" : "critic"),
            fmt::format("post_training.{}.nodes: expected cluster.nodes to be a number of nodes of one type",
-                       choice.has_own_nodes ? "generation" : "critic"));
+                       choice.has_own_nodes() ? "generation" : "critic"));
     return;
   }
   choice.machine_nodes = static_cast<int>(whole_number(*nodes, "cluster.nodes", 1, 1 << 20));
   const int critic = choice.critic_nodes(), rest = choice.machine_nodes - critic;
-  if (rest < 1 || (critic > 0 && choice.has_own_nodes && rest < 2))
+  if (rest < 1 || (critic > 0 && choice.has_own_nodes() && rest < 2))
     fail(choice.critic->place,
          fmt::format(
              "post_training.critic.nodes: {} of {} nodes have only the critic, and too few are left for the policy; {}",
              critic, choice.machine_nodes,
-             choice.machine_nodes > (choice.has_own_nodes ? 2 : 1)
-                 ? fmt::format("expected at most {}", choice.machine_nodes - (choice.has_own_nodes ? 2 : 1))
+             choice.machine_nodes > (choice.has_own_nodes() ? 2 : 1)
+                 ? fmt::format("expected at most {}", choice.machine_nodes - (choice.has_own_nodes() ? 2 : 1))
                  : "expected more cluster.nodes, or no critic.nodes"));
   nodes->scalar = fmt::format("{}", rest);
-  if (!choice.has_own_nodes) return;
+  if (!choice.has_own_nodes()) return;
   if (choice.nodes >= rest)
     fail(section.place_of("generation"),
          fmt::format("post_training.generation.nodes: {} of {} nodes generate, and none is left to train; {}",
@@ -209,7 +212,9 @@ double PostTrainingChoice::read_tokens(std::size_t sample) const {
 
 Sources PostTrainingChoice::sources() const {
   Sources all = engine.sources;
-  for (const Sources* part : {&stack.sources, &transfer.sources}) all.insert(all.end(), part->begin(), part->end());
+  all.insert(all.end(), stack.sources.begin(), stack.sources.end());
+  for (const WeightTransfer& transfer : transfers)
+    all.insert(all.end(), transfer.sources.begin(), transfer.sources.end());
   return all;
 }
 
@@ -282,7 +287,11 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
                      schedules, "synchronous");
   choice->one_step_off = schedule == "one-step-off";
   choice->asynchrony = read_asynchrony(section, schedule == "asynchronous", choice->prompts);
-  if (schedule != "synchronous" && !choice->has_own_nodes)
+  if (schedule != "synchronous" && choice->is_hybrid)
+    section.refuse("schedule",
+                   "with generation.hybrid the GPUs that train generate before, and not beside; expected "
+                   "synchronous, or hybrid: false with generation.nodes");
+  if (schedule != "synchronous" && !choice->has_own_nodes())
     section.refuse(
         "schedule",
         schedule + " needs GPUs that only generate; expected post_training.generation.nodes, or schedule: synchronous");
@@ -292,19 +301,14 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
     section.refuse("started_prompts",
                    fmt::format("asynchronous engines end all answers that they start; expected {}, or another schedule",
                                choice->prompts));
-  const Node* transfer =
-      section.child({"weights",
-                     "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list "
-                     "weight-transfers), or a map such as {rate: 40 GB/s}. Default: that of the stack."});
-  const std::string& named = choice->has_own_nodes ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
-  choice->transfer = read_weight_transfer(
-      catalog.resolve("weight-transfer", transfer ? *transfer : Node::scalar_node(named, node.place)));
+  choice->transfers = read_transfers(section, catalog, choice->stack, choice->has_own_nodes(), choice->shares_gpus());
   if (const Node* store = section.child_unless_null(
           {"weights_storage",
            "Shared storage through which new weights go to the engines: a name, for example lustre-fsx-200 (trainyard "
            "list storages), or a map. The GPUs that train write them, and each node that generates reads them. "
            "Default: none; the library of `weights` sends them."})) {
-    if (transfer) section.refuse("weights", "weights_storage carries the new weights; leave one of them out");
+    if (section.has("weights"))
+      section.refuse("weights", "weights_storage carries the new weights; leave one of them out");
     choice->weight_store = read_storage(catalog.resolve("storage", *store));
     choice->weight_store_place = store->place;
     if (choice->weight_store->lanes > 0)
@@ -350,10 +354,14 @@ std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const 
   return choice;
 }
 
-bool divides_nodes(int engine_gpus, const ClusterSpec& generators) {
-  const int gpus = generators.gpus(), node = generators.node.gpus;
+bool divides_nodes(int engine_gpus, const NodeType& node, int nodes) {
+  const int gpus = node.gpus * nodes;
   return engine_gpus <= gpus && gpus % engine_gpus == 0 &&
-         (engine_gpus <= node ? node % engine_gpus == 0 : engine_gpus % node == 0);
+         (engine_gpus <= node.gpus ? node.gpus % engine_gpus == 0 : engine_gpus % node.gpus == 0);
+}
+
+bool PostTrainingChoice::holds_engines(int engine_gpus) const {
+  return divides_nodes(engine_gpus, generators.node, std::gcd(nodes, generators.nodes));
 }
 
 void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
@@ -362,25 +370,30 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
     fail(choice.place,
          choice.section_key + ": expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
-  if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
-  const int gpus = choice.generators.gpus(), node = training.node.gpus, engine = choice.layout.gpus();
+  choice.generators.nodes = choice.nodes + (choice.shares_gpus() ? training.nodes : 0);
+  const int gpus = choice.generators.gpus(), node = training.node.gpus, engine = choice.layout.gpus(),
+            apart_gpus = choice.own_gpus();
   const bool has_copies = choice.layout.data > 1;
-  if (!divides_nodes(engine, choice.generators)) {
+  if (!choice.holds_engines(engine)) {
     int nearest_fit = 1;
     for (int n = 1; n <= std::min(gpus, engine); ++n)
-      if (divides_nodes(n, choice.generators) &&
-          n % (has_copies ? choice.layout.tensor : std::min(n, choice.layout.expert)) == 0)
+      if (choice.holds_engines(n) && n % (has_copies ? choice.layout.tensor : std::min(n, choice.layout.expert)) == 0)
         nearest_fit = n;
     const bool by_tensor = !has_copies || nearest_fit % choice.layout.tensor != 0,
                by_data = !by_tensor && choice.data_place.line > 0;
     fail(by_tensor ? choice.tensor_place
          : by_data ? choice.data_place
                    : choice.expert_place,
-         fmt::format("{}.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}", choice.engine_key,
+         fmt::format("{}.{}: {} GPUs an engine do not divide {} in nodes of {}; nearest: {}", choice.engine_key,
                      by_tensor ? "tensor_parallel"
                      : by_data ? "data_parallel"
                                : "expert_parallel",
-                     engine, gpus, node, by_data ? nearest_fit / choice.layout.tensor : nearest_fit));
+                     engine,
+                     apart_gpus > 0 && apart_gpus < gpus
+                         ? fmt::format("both the {} GPUs that only generate and the {} that train too,", apart_gpus,
+                                       gpus - apart_gpus)
+                         : fmt::format("{} GPUs", gpus),
+                     node, by_data ? nearest_fit / choice.layout.tensor : nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
   const auto lacks = [&gpu](EngineFormat format) {

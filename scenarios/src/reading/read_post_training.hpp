@@ -40,7 +40,9 @@ struct PostTrainingChoice {
   std::string section_key = "post_training", engine_key = "post_training.generation";
   LoopAlgorithm algorithm;
   RlStack stack;
-  WeightTransfer transfer;
+  /// Transfers of new weights: to engines on nodes that only generate, and to those on GPUs that train. One, if there
+  /// is one of these kinds, or a library sends weights to both.
+  std::vector<WeightTransfer> transfers;
   Engine engine;
   EngineLayout layout;
   std::int64_t prompts = 1, samples_per_prompt = 1;
@@ -55,10 +57,10 @@ struct PostTrainingChoice {
   std::optional<LoopModel> critic, reward;
   std::optional<Storage> weight_store;  ///< store through which new weights go to the engines
   Place weight_store_place;
-  bool has_own_nodes = false;                  ///< the engines have nodes of their own
   bool one_step_off = false;                   ///< training works on the samples of the step before
   std::optional<AsynchronyChoice> asynchrony;  ///< no value: the schedule is another one
-  int nodes = 0, machine_nodes = 0;            ///< nodes that generate, and nodes of the whole machine
+  int nodes = 0, machine_nodes = 0;            ///< nodes that only generate, and nodes of the whole machine
+  bool is_hybrid = false;                      ///< with `nodes`: the GPUs that train generate too, before they train
   int absent_engines = 0;                      ///< engines that have failed
   std::int64_t concurrency = 0;                ///< prompts at a time, on all engines; 0: all come at once
   Place concurrency_place;
@@ -75,7 +77,12 @@ struct PostTrainingChoice {
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
   int critic_nodes() const { return critic ? critic->nodes : 0; }
+  bool has_own_nodes() const { return nodes > 0; }               ///< some nodes only generate
+  bool shares_gpus() const { return nodes == 0 || is_hybrid; }   ///< the GPUs that train generate before
+  int own_gpus() const { return nodes * generators.node.gpus; }  ///< GPUs that only generate
   int engines() const { return generators.gpus() / layout.gpus() - absent_engines; }
+  /// Returns true if engines of this number of GPUs fill the nodes that only generate, and those that train too.
+  bool holds_engines(int engine_gpus) const;
   /// Returns the tokens of the prompt and of results of calls of a started sample.
   double read_tokens(std::size_t sample) const;
   /// Returns the tokens of a prompt and of the results of all calls of tools.
@@ -93,8 +100,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
 /// with the place.
 std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const Catalog&);
 
-/// Returns true if engines of this number of GPUs fill the nodes: a node has several engines, or an engine has nodes.
-bool divides_nodes(int engine_gpus, const ClusterSpec& generators);
+/// Returns true if engines of this number of GPUs fill nodes: a node has several engines, or an engine has nodes.
+bool divides_nodes(int engine_gpus, const NodeType&, int nodes);
 
 /// Adds the machine of the engines, and checks that they fit on it. `training`: cluster of the training half, before
 /// the software changes its rates. Throws UserError with the place.

@@ -20,11 +20,11 @@ struct DegreeScope {
 
 /// A degree of parallelism that the search may choose. This table is all that the search knows of it.
 struct SearchedDegree {
-  const char* name;      ///< in descriptions: "expert-tensor"
-  const char* key;       ///< below `plan`: "expert_parallel.tensor"
-  int Degrees::*member;  ///< its number of ranks
-  int unsplit_value;     ///< value without this kind of parallelism, whose key is not written
-  const char* unsplit_name;
+  const char* name;       ///< in descriptions: "expert-tensor"
+  const char* key;        ///< below `plan`: "expert_parallel.tensor"
+  int Degrees::*member;   ///< its number of ranks
+  int unsplit_value = 1;  ///< value without this kind of parallelism, whose key is not written
+  const char* unsplit_name = "1";
   /// Lists the values that the search tries. They depend on the degrees before this one.
   std::vector<std::int64_t> (*values)(const DegreeScope&, const Degrees&);
   /// Number of ranks of a stage that the degree must divide. Null: its ranks, times those of the other such degrees,

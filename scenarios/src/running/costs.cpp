@@ -216,9 +216,9 @@ void book_loop_energy(const Scenario& s, Result& r) {
   const double critic_nodes = p.critic_gpus > 0 ? loop.critic_nodes() : 0;
   const double of_critic = critic_nodes > 0 ? (p.critic - p.hidden_critic).value : 0;
   LoopNodes training{1, std::max(0.0, (p.training + p.log_probabilities - p.controller).value - of_critic), {}};
-  if (!loop.has_own_nodes) training.engine = engine;
+  if (loop.shares_gpus()) training.engine = engine;
   std::vector<LoopNodes> all{training};
-  if (loop.has_own_nodes) all.push_back({static_cast<double>(loop.nodes) / s.cluster.nodes, 0, engine});
+  if (loop.has_own_nodes()) all.push_back({static_cast<double>(loop.nodes) / s.cluster.nodes, 0, engine});
   if (critic_nodes > 0) all.push_back({critic_nodes / s.cluster.nodes, p.critic.value, {}});
   std::map<std::string, double> parts;
   double machine = 0, gpus = 0;

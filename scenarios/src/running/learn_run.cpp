@@ -114,7 +114,6 @@ class Learning {
   void name_actors(const Machine& machine) {
     for (LearnedUpdate& u : result_.first) u.actor_name = machine.actor_name(u.actor);
   }
-  LearnResult& result() { return result_; }
 
  private:
   const Scenario& s_;
@@ -351,8 +350,8 @@ LearnResult learn_in_loop(const Scenario& s) {
   return r;
 }
 
-}  // namespace
-
+/// Runs the training of the section `learn` on the programs of the scenario's plan. Throws UserError for a wrong file
+/// of weights or of samples.
 LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptions& options) {
   keep_freed_memory();
   Plan planned = laid_out;
@@ -383,6 +382,8 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned_parameters());
   return result;
 }
+
+}  // namespace
 
 LearnResult learn(const Scenario& s, const LearnOptions& options) {
   if (!s.learn.is_used()) throw UserError(fmt::format("{}: no section `learn`", s.name));

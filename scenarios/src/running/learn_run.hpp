@@ -16,11 +16,9 @@ struct LearnOptions {
   std::function<void(const LearnResult&)> look = {};  ///< called at each evaluation, in the process that learns
 };
 
-/// Runs the training of the section `learn` on the programs of the scenario's plan. Throws UserError for a wrong file
-/// of weights or of samples.
-LearnResult learn_here(const Scenario&, const Plan&, const LearnOptions& = {});
-/// Does the same, and handles interruptions (see LearnOptions::partial). For the task noise-scale, it simulates the
-/// step and computes the rest by a formula.
+/// Runs the training of the section `learn` on the programs of the scenario's plan. Handles interruptions (see
+/// LearnOptions::partial). For the task noise-scale, it simulates the step and computes the rest by a formula. Throws
+/// UserError for a wrong file of weights or of samples.
 LearnResult learn(const Scenario&, const LearnOptions& = {});
 
 }  // namespace trainyard

@@ -1,7 +1,6 @@
 #include "scenarios/src/running/pipeline_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"

@@ -189,10 +189,11 @@ void add_training_half(const Scenario& s, const Result& training, PostTrainingRe
                        const std::function<Result(const Scenario&)>& simulate_step) {
   const PostTrainingChoice& choice = *s.post_training;
   r.training_gpus = s.ranks();
+  r.colocated_gpus = choice.algorithm.has_rollouts && choice.shares_gpus() ? r.training_gpus : 0;
   r.policy_ranks = s.ranks() / s.plan.mesh.data;
   if (s.plan.zero == ZeroStage::parameters)
     r.policy_ranks *= s.plan.zero_group > 0 ? s.plan.zero_group : s.plan.mesh.data;
-  if (!choice.has_own_nodes) r.moved_states = training.memory.parameters + training.memory.optimizer;
+  if (choice.shares_gpus()) r.moved_states = training.memory.parameters + training.memory.optimizer;
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
   const RankLoads loads = rank_loads(choice, s.network, s.plan.mesh.data);
   const int sharing_ranks = s.ranks() / s.plan.mesh.data;
@@ -207,7 +208,7 @@ void add_training_half(const Scenario& s, const Result& training, PostTrainingRe
   r.controller = update + pass * choice.log_probability_passes;
   r.training += update;
   // The optimizer states of colocated training are in host memory until its first update, others stay on the GPU.
-  const Bytes resident = choice.has_own_nodes ? training.memory.optimizer : Bytes{};
+  const Bytes resident = choice.shares_gpus() ? Bytes{} : training.memory.optimizer;
   if (choice.log_probability_passes > 0) {
     const Result forward = simulate_step(log_probability_scenario(s));
     r.log_probabilities =

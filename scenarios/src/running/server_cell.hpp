@@ -42,7 +42,6 @@ class ServerCellRun {
 
   const ServerPlan& plan() const { return plan_; }
   const ServerBoard& board() const { return *board_; }
-  const Names& names() const { return names_; }
   Seconds end() const { return end_; }
 
  private:

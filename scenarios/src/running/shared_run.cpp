@@ -243,14 +243,13 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   else
     for (Actor actor = 0; actor < ranks; ++actor) programs.push_back(source.program(actor));
   Progress progress;
-  const SimulationResult end = run_programs(simulated, std::move(programs),
-                                            {.observers = {&watch, options.progress ? &progress : nullptr},
-                                             .link_changes = fold ? fold->changes(changes) : changes,
-                                             .transport = options.transport,
-                                             .enough = &watch.enough()});
+  run_programs(simulated, std::move(programs),
+               {.observers = {&watch, options.progress ? &progress : nullptr},
+                .link_changes = fold ? fold->changes(changes) : changes,
+                .transport = options.transport,
+                .enough = &watch.enough()});
   if (!watch.enough())
     throw UserError("share: a job has ended its steps before another one had done its own; expected fewer --steps");
-  times.operations = static_cast<double>(end.operations);
   for (std::size_t job = 0; job < jobs.size(); ++job) times.jobs.push_back(watch.steps(job));
   for (std::size_t l = 0; l < simulated.links().size(); ++l) {
     const Link& link = simulated.links()[l];

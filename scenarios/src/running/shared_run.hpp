@@ -38,7 +38,6 @@ struct SharedTimes {
   std::vector<JobSteps> jobs;
   std::vector<JobLink> links;  ///< links that messages cross
   int ranks = 0, simulated_ranks = 0;
-  double operations = 0;
   std::string unfolded_reason;  ///< why every rank was simulated; "": ranks were folded
 };
 

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/reading/document_text.hpp"
+#include "scenarios/src/running/node_power.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 

@@ -3,9 +3,8 @@
 #include <string>
 
 #include "models/energy/energy.hpp"
-#include "models/hardware/node.hpp"
+#include "models/hardware/node_type.hpp"
 #include "models/reading/catalog.hpp"
-#include "scenarios/src/running/node_power.hpp"
 
 namespace trainyard {
 
@@ -30,8 +29,8 @@ struct SiteLimit {
   double pue = 1;               ///< power of the site over that of its nodes
   int nodes_of_rack = 0;        ///< most nodes of a rack; 0: the site says nothing about racks
   std::string rack_limit = {};  ///< key of `site` that sets it: "rack_units"
-  std::string shortage =
-      {};  ///< why there is no room for a single node: "a node needs 10.2 kW, …"; empty: there is room
+  /// The reason why there is no room for a single node: "a node needs 10.2 kW, …"; empty: there is room.
+  std::string shortage = {};
 };
 
 /// Returns the most nodes of a type that a site has room for, and the limit that allows the fewest. No value: the site

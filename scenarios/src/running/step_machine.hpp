@@ -19,7 +19,6 @@ class InputRun {
   InputRun(const InputChoice&, const Mesh&, std::int64_t micro_batch_size, ClusterMachine&);
 
   InputMachine& machine() { return machine_; }
-  const InputMachine& machine() const { return machine_; }
   /// Lets the ranks of a plan get their samples from it, in all steps of the plan.
   void feed(TrainingPlan&);
   /// Appends the programs of all other actors to those of the ranks.

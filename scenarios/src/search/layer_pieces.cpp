@@ -21,7 +21,7 @@ bool may_follow(LinearSharding sharding, LinearSharding next) {
   return sharding != LinearSharding::gathered_columns || next != LinearSharding::spread_rows;
 }
 
-constexpr LinearSharding kAllShardings[kLinearShardings] = {LinearSharding::whole, LinearSharding::columns,
+constexpr LinearSharding kAllShardings[kLinearShardings] = {LinearSharding::replicated, LinearSharding::columns,
                                                             LinearSharding::gathered_columns, LinearSharding::rows,
                                                             LinearSharding::spread_rows};
 
@@ -67,9 +67,9 @@ LinearChain cheapest_shardings(std::span<const LinearShardingCosts> layers) {
 std::vector<LinearSplit> splits_of(const std::vector<LinearSharding>& shardings) {
   std::vector<LinearSplit> splits;
   for (const LinearSharding sharding : shardings)
-    splits.push_back(sharding == LinearSharding::whole ? LinearSplit::replicated
-                     : by_rows(sharding)               ? LinearSplit::rows
-                                                       : LinearSplit::columns);
+    splits.push_back(sharding == LinearSharding::replicated ? LinearSplit::replicated
+                     : by_rows(sharding)                    ? LinearSplit::rows
+                                                            : LinearSplit::columns);
   return splits;
 }
 

@@ -198,7 +198,7 @@ class LayerPlanner {
     for (int layer = from; layer < to; ++layer) {
       costs.emplace_back().fill(kImpossibleTime);
       for (std::size_t variant = 0; variant < piece_index_[mesh].size(); ++variant) {
-        const auto sharding = meshes_[mesh].tensor == 1 ? LinearSharding::whole
+        const auto sharding = meshes_[mesh].tensor == 1 ? LinearSharding::replicated
                                                         : variants_[variant].shardings[static_cast<std::size_t>(layer)];
         double& cost = costs.back()[static_cast<std::size_t>(sharding)];
         cost = std::min(cost, cost_of(piece(mesh, variant, layer)));

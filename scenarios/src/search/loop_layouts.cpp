@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/post_training/weight_transfer.hpp"
 #include "scenarios/src/search/training_halves.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/parallel.hpp"
@@ -22,6 +23,7 @@ constexpr std::size_t kLoopsAtOnce = 4;
 constexpr double kNoLoop = std::numeric_limits<double>::infinity();
 constexpr const char *kPromptsAxis = "post_training.prompts", *kSamplesAxis = "post_training.samples_per_prompt",
                      *kStalenessAxis = "post_training.staleness", *kNodesAxis = "post_training.generation.nodes",
+                     *kHybridAxis = "post_training.generation.hybrid",
                      *kTensorAxis = "post_training.generation.tensor_parallel",
                      *kExpertAxis = "post_training.generation.expert_parallel",
                      *kDataAxis = "post_training.generation.data_parallel";
@@ -30,6 +32,16 @@ constexpr const char *kPromptsAxis = "post_training.prompts", *kSamplesAxis = "p
 struct LoopBatch {
   std::int64_t prompts = 0, samples = 0;
   auto operator<=>(const LoopBatch&) const = default;
+};
+
+/// A split of the nodes into some that only generate and others that train.
+struct LoopSplit {
+  int nodes = 0;        ///< nodes that only generate; 0: all GPUs generate, then train
+  bool hybrid = false;  ///< the others generate too
+  auto operator<=>(const LoopSplit&) const = default;
+  bool has_schedule(const std::string& name) const {
+    return name == "colocated" ? nodes == 0 : nodes > 0 && hybrid == (name == "hybrid");
+  }
 };
 
 /// Engines on the nodes that generate, and the time in which they generate the answers of a step.
@@ -44,7 +56,7 @@ struct MadeAnswers {
 struct PromisingLoop {
   double bound = 0;
   std::size_t order = 0, schedule = 0, engine = 0, half = 0;
-  int generation_nodes = 0;
+  LoopSplit split;
   bool operator<(const PromisingLoop& other) const {
     return std::tie(bound, order) > std::tie(other.bound, other.order);
   }
@@ -73,11 +85,11 @@ class LayoutSearch {
     engines_.clear();
     promising_.clear();
     generate();
-    for (const auto& [nodes, all] : engines_)
+    for (const auto& [split, all] : engines_)
       for (std::size_t i = 0; i < schedules_.size(); ++i) {
-        if ((nodes == 0) != (schedules_[i].name == "colocated")) continue;
+        if (!split.has_schedule(schedules_[i].name)) continue;
         for (std::size_t e = 0; e < all.size(); ++e)
-          if (all[e].error.empty()) push({0, 0, i, e, 0, nodes});
+          if (all[e].error.empty()) push({0, 0, i, e, 0, split});
       }
     if (splits) simulate_each_split();
     while (!promising_.empty() && promising_.front().bound < best_) {
@@ -111,8 +123,8 @@ class LayoutSearch {
   double most_ = 0, work_ = 0, best_ = kNoLoop;
   LoopBatch batch_;
   std::vector<LoopSchedule> schedules_;
-  std::map<int, std::vector<MadeAnswers>> engines_;  // indexed by nodes that generate; 0: all
-  std::map<std::tuple<int, LoopBatch>, std::unique_ptr<TrainingHalves>> halves_;
+  std::map<LoopSplit, std::vector<MadeAnswers>> engines_;
+  std::map<std::tuple<LoopSplit, LoopBatch>, std::unique_ptr<TrainingHalves>> halves_;
   std::vector<PromisingLoop> promising_;  // a heap
   std::size_t order_ = 0;
 
@@ -127,7 +139,8 @@ class LayoutSearch {
     answer_.open_bound = answer_.open_bound > 0 ? std::min(answer_.open_bound, loop_bound) : loop_bound;
   }
 
-  bool allows(const char* path, std::int64_t value) const {
+  template <typename Value>
+  bool allows(const char* path, Value value) const {
     const std::vector<std::string> values = varied_values(options_, path);
     return values.empty() || std::ranges::find(values, fmt::format("{}", value)) != values.end();
   }
@@ -135,9 +148,11 @@ class LayoutSearch {
     if (options_.progress) options_.progress(what);
   }
 
-  LoopPlacement placement(int nodes, const EngineDegrees& engine, const LoopSchedule& schedule) const {
-    LoopPlacement p{"", scenario_.post_training->machine_nodes, nodes, engine,
-                    schedule.name == "colocated" ? "synchronous" : schedule.name};
+  LoopPlacement placement(const LoopSplit& split, const EngineDegrees& engine, const LoopSchedule& schedule) const {
+    const bool synchronous = schedule.name == "colocated" || schedule.name == "hybrid";
+    LoopPlacement p{"", scenario_.post_training->machine_nodes, split.nodes, engine,
+                    synchronous ? "synchronous" : schedule.name};
+    p.hybrid = split.hybrid;
     if (schedule.name == "asynchronous") p.staleness = schedule.staleness;
     p.prompts = batch_.prompts;
     p.samples_per_prompt = batch_.samples;
@@ -163,14 +178,19 @@ class LayoutSearch {
 
   /// Simulates the generation of all splits and engines.
   void generate() {
-    std::vector<int> splits = split_nodes(*scenario_.post_training, scenario_.post_training->machine_nodes);
-    if (varied_values(options_, kNodesAxis).empty()) splits.push_back(0);
-    std::erase_if(splits, [&](int nodes) { return !allows(kNodesAxis, nodes); });
-    std::vector<std::pair<int, EngineDegrees>> all;
-    for (const int nodes : splits)
-      for (const EngineDegrees& engine : engines_on(scenario_, nodes))
+    std::vector<LoopSplit> splits{{}};
+    for (const int nodes : split_nodes(*scenario_.post_training, scenario_.post_training->machine_nodes))
+      splits.insert(splits.end(), {{nodes}, {nodes, true}});
+    std::erase_if(splits, [&](const LoopSplit& split) {
+      const auto suits = [&split](const LoopSchedule& schedule) { return split.has_schedule(schedule.name); };
+      return !allows(kNodesAxis, split.nodes) || !allows(kHybridAxis, split.hybrid) ||
+             std::ranges::none_of(schedules_, suits);
+    });
+    std::vector<std::pair<LoopSplit, EngineDegrees>> all;
+    for (const LoopSplit& split : splits)
+      for (const EngineDegrees& engine : engines_on(scenario_, split.nodes, split.hybrid))
         if (allows(kTensorAxis, engine.tensor) && allows(kExpertAxis, engine.expert) && allows(kDataAxis, engine.data))
-          all.emplace_back(nodes, engine);
+          all.emplace_back(split, engine);
     show(fmt::format("generation of {} layouts of engines", all.size()));
     const std::vector<MadeAnswers> made = all_in_parallel(all.size(), processors(), [&](std::size_t i) {
       MadeAnswers answers;
@@ -183,9 +203,7 @@ class LayoutSearch {
         generate_answers(choice, s.model.entry, r);
         answers.seconds = r.generation.value;
         answers.least = least_generation(choice, s.model.entry).value;
-        if (!choice.weight_store)
-          answers.weights =
-              choice.transfer.time(r.sent, published_tensors(s.model.entry), r.generation_gpus, Seconds{}).value;
+        if (!choice.weight_store) answers.weights = library_transfer(choice, s.model.entry, r.sent).value;
       } catch (const UserError& e) {
         answers.error = e.what();
       }
@@ -197,9 +215,9 @@ class LayoutSearch {
         LoopRow row;
         row.node = scenario_.cluster.node.name;
         row.nodes = scenario_.post_training->machine_nodes;
-        row.generation_nodes = all[i].first;
-        row.engine = all[i].second.words();
-        row.engine_gpus = all[i].second.gpus();
+        row.generation_nodes = all[i].first.nodes;
+        row.hybrid = all[i].first.hybrid;
+        std::tie(row.engine, row.engine_gpus) = std::pair(all[i].second.words(), all[i].second.gpus());
         row.error = made[i].error;
         answer_.rows.push_back(row);
       }
@@ -209,17 +227,16 @@ class LayoutSearch {
 
   /// Returns the training halves on the nodes that the split leaves. Null: no plan of the half can be read.
   TrainingHalves* halves(const PromisingLoop& p) {
-    const int nodes = p.generation_nodes;
-    const auto [found, is_new] = halves_.try_emplace({nodes, batch_});
+    const auto [found, is_new] = halves_.try_emplace({p.split, batch_});
     if (!is_new) return found->second.get();
-    show(fmt::format("layouts of the training half, {} nodes generate", nodes));
+    show(fmt::format("layouts of the training half, {} nodes only generate", p.split.nodes));
     PlanSpaceOptions space;
     for (const PlanSpaceOptions::Axis& axis : options_.vary)
       if (axis.path.starts_with("plan.")) space.vary.push_back(axis);
-    const EngineDegrees& engine = engines_.at(nodes)[p.engine].engine;
+    const EngineDegrees& engine = engines_.at(p.split)[p.engine].engine;
     try {
       found->second =
-          std::make_unique<TrainingHalves>(document_of(placement(nodes, engine, {"synchronous"})), scenario_, space);
+          std::make_unique<TrainingHalves>(document_of(placement(p.split, engine, {"synchronous"})), scenario_, space);
     } catch (const UserError&) {  // the split has no training half
     }
     return found->second.get();
@@ -227,17 +244,17 @@ class LayoutSearch {
 
   /// Returns a lower bound of the step of a loop, s.
   double bound(const PromisingLoop& p, double half, double copies) const {
-    const MadeAnswers& made = engines_.at(p.generation_nodes)[p.engine];
+    const MadeAnswers& made = engines_.at(p.split)[p.engine];
     const std::string& schedule = schedules_[p.schedule].name;
     if (schedule == "asynchronous") return std::max(half, made.least) + made.weights;
     if (schedule == "one-step-off") return std::max(made.seconds, half) + made.weights;
-    const double reload = schedule == "colocated" ? scenario_.post_training->stack.reload.value + copies : 0;
+    const double reload = schedule != "synchronous" ? scenario_.post_training->stack.reload.value + copies : 0;
     return made.seconds + half + made.weights + reload;
   }
 
   void push(PromisingLoop p) {
     // Bounds of training halves take long, and many splits are no match by their generation alone.
-    const auto found = halves_.find({p.generation_nodes, batch_});
+    const auto found = halves_.find({p.split, batch_});
     if (found != halves_.end() && !found->second) return;
     const double half = found == halves_.end() ? 0 : found->second->bound(p.half);
     if (half == kNoLoop) return;
@@ -268,8 +285,7 @@ class LayoutSearch {
   }
 
   LoopPlacement placement_of(const PromisingLoop& p, const TrainingHalf& half) const {
-    LoopPlacement placed =
-        placement(p.generation_nodes, engines_.at(p.generation_nodes)[p.engine].engine, schedules_[p.schedule]);
+    LoopPlacement placed = placement(p.split, engines_.at(p.split)[p.engine].engine, schedules_[p.schedule]);
     placed.plan = half.section;
     return placed;
   }
@@ -316,10 +332,9 @@ class LayoutSearch {
     std::vector<LoopPlacement> placements;
     std::vector<PromisingLoop> first;
     for (const PromisingLoop& p : promising_) {
-      auto same = std::ranges::find_if(first, [&](const PromisingLoop& f) {
-        return f.generation_nodes == p.generation_nodes && f.schedule == p.schedule;
-      });
-      const auto seconds = [&](const PromisingLoop& l) { return engines_.at(l.generation_nodes)[l.engine].seconds; };
+      auto same = std::ranges::find_if(
+          first, [&](const PromisingLoop& f) { return f.split == p.split && f.schedule == p.schedule; });
+      const auto seconds = [&](const PromisingLoop& l) { return engines_.at(l.split)[l.engine].seconds; };
       if (same == first.end())
         first.push_back(p);
       else if (std::pair(seconds(p), p.order) < std::pair(seconds(*same), same->order))
@@ -357,8 +372,8 @@ std::vector<double> varied_staleness(const LoopLayoutOptions& options) {
 /// Simulates the loop of the scenario.
 LoopRow scenario_loop_row(const Scenario& s) {
   const PostTrainingChoice& choice = *s.post_training;
-  LoopPlacement placed{"", choice.machine_nodes, choice.has_own_nodes ? choice.nodes : 0,
-                       engine_degrees(choice.layout)};
+  LoopPlacement placed{"", choice.machine_nodes, choice.nodes, engine_degrees(choice.layout)};
+  placed.hybrid = choice.has_own_nodes() && choice.is_hybrid;
   placed.schedule = choice.asynchrony ? "asynchronous" : choice.one_step_off ? "one-step-off" : "synchronous";
   return simulated_row(s, placed, {});
 }
@@ -384,7 +399,7 @@ void take_alternative(LoopAnswer& answer, std::size_t first) {
 
 const std::vector<std::string>& loop_axes() {
   static const std::vector<std::string> axes{kPromptsAxis, kSamplesAxis, kStalenessAxis, kNodesAxis,
-                                             kTensorAxis,  kExpertAxis,  kDataAxis};
+                                             kHybridAxis,  kTensorAxis,  kExpertAxis,    kDataAxis};
   return axes;
 }
 
@@ -425,7 +440,7 @@ LoopAnswer search_loop_layouts(const Scenario& s, const LoopLayoutOptions& optio
   // The scenario's loop may be one that the search has found too.
   const auto same = std::ranges::unique(answer.rows, [](const LoopRow& a, const LoopRow& b) {
     return a.error.empty() && a.samples_per_s == b.samples_per_s && a.engine == b.engine && a.training == b.training &&
-           a.generation_nodes == b.generation_nodes && a.schedule == b.schedule;
+           a.generation_nodes == b.generation_nodes && a.hybrid == b.hybrid && a.schedule == b.schedule;
   });
   answer.rows.erase(same.begin(), same.end());
   finish_loop_answer(answer);

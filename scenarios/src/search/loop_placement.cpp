@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "models/reading/document_text.hpp"
@@ -62,23 +63,24 @@ std::vector<int> split_nodes(const PostTrainingChoice& choice, int nodes) {
   return {splits.begin(), splits.end()};
 }
 
-std::vector<EngineDegrees> engines_on(const Scenario& s, int generation_nodes) {
+std::vector<EngineDegrees> engines_on(const Scenario& s, int generation_nodes, bool hybrid) {
   const PostTrainingChoice& choice = *s.post_training;
-  ClusterSpec cluster = choice.generators;
-  cluster.nodes = generation_nodes > 0 ? generation_nodes : choice.machine_nodes - choice.critic_nodes();
+  const int shared = choice.machine_nodes - choice.critic_nodes() - generation_nodes,
+            nodes = std::gcd(generation_nodes, generation_nodes == 0 || hybrid ? shared : 0);
+  const NodeType& node = choice.generators.node;
   const TransformerConfig* config = s.model.entry.transformer();
   const std::int64_t experts = config ? config->experts.count : 0;
-  const int most = std::max(cluster.node.gpus, 2 * choice.layout.gpus());
+  const int most = std::max(node.gpus, 2 * choice.layout.gpus());
   std::vector<EngineDegrees> all;
-  for (int gpus = 1; gpus <= std::min(most, cluster.gpus()); ++gpus) {
-    if (!divides_nodes(gpus, cluster)) continue;
+  for (int gpus = 1; gpus <= std::min(most, nodes * node.gpus); ++gpus) {
+    if (!divides_nodes(gpus, node, nodes)) continue;
     all.push_back({gpus, 1, 1});
     if (experts == 0 || gpus == 1 || experts % gpus != 0) continue;
-    for (int tensor = 1; tensor <= std::min(gpus, cluster.node.gpus); ++tensor)
+    for (int tensor = 1; tensor <= std::min(gpus, node.gpus); ++tensor)
       if (gpus % tensor == 0) all.push_back({tensor, gpus / tensor, gpus});
   }
   const EngineDegrees stated = engine_degrees(choice.layout);
-  if (std::ranges::find(all, stated) == all.end() && divides_nodes(stated.gpus(), cluster)) all.push_back(stated);
+  if (std::ranges::find(all, stated) == all.end() && divides_nodes(stated.gpus(), node, nodes)) all.push_back(stated);
   return all;
 }
 
@@ -87,6 +89,7 @@ Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
   Overrides changes{{"cluster.nodes", fmt::format("{}", placement.nodes)},
                     {"post_training.generation.nodes",
                      placement.generation_nodes > 0 ? fmt::format("{}", placement.generation_nodes) : "null"},
+                    {"post_training.generation.hybrid", placement.hybrid ? "true" : "null"},
                     {"post_training.schedule", placement.schedule}};
   if (!placement.node.empty()) changes.emplace_back("cluster.node", placement.node);
   if (placement.nodes > 1 && needs_fabric(s, placement.node)) changes.emplace_back("cluster.fabric", kDefaultFabric);
@@ -117,6 +120,7 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
   row.changes = changes_of(s, placement);
   row.nodes = placement.nodes;
   row.generation_nodes = placement.generation_nodes;
+  row.hybrid = placement.hybrid;
   row.engine_gpus = placement.engine.gpus();
   row.engine = placement.engine.words();
   row.schedule = placement.schedule;
@@ -166,6 +170,7 @@ JsonFields<LoopRow> loop_row_fields() {
       .value("node", "", &R::node, "type of node")
       .value("nodes", "", &R::nodes, "number of nodes")
       .value("generation_nodes", "", &R::generation_nodes, "number of nodes that only generate; 0: all do both in turn")
+      .value("hybrid", "", &R::hybrid, "whether the other nodes generate too, before they train")
       .value("gpus", "", &R::gpus, "number of GPUs")
       .value("engine_gpus", "", &R::engine_gpus, "number of GPUs of an engine")
       .value("engine", "", &R::engine, "degrees of an engine")
@@ -195,7 +200,7 @@ JsonFields<LoopRow> loop_row_fields() {
 std::vector<LoopSchedule> schedules_with(const std::vector<double>& staleness, bool asynchronous) {
   std::vector<LoopSchedule> all{{"colocated", 0}};
   for (const double bound : staleness) {
-    if (bound == 0) all.push_back({"synchronous", 0});
+    if (bound == 0) all.insert(all.end(), {{"synchronous", 0}, {"hybrid", 0}});
     if (bound >= 1) all.push_back({"one-step-off", 1});
     if (bound > 0 && asynchronous) all.push_back({"asynchronous", bound});
   }

@@ -20,7 +20,8 @@ struct LoopQuestion {
 /// A placement of a loop, simulated.
 struct LoopRow {
   std::string node;                     ///< name of the type of node
-  int nodes = 0, generation_nodes = 0;  ///< `generation_nodes` 0: all GPUs generate, then train
+  int nodes = 0, generation_nodes = 0;  ///< `generation_nodes` only generate; 0: all GPUs generate, then train
+  bool hybrid = false;                  ///< the GPUs that train generate too, beside those that only generate
   int gpus = 0, engine_gpus = 0;
   std::string engine;    ///< degrees of an engine in words, such as "tensor 4"
   std::string training;  ///< plan of the training half in words
@@ -59,6 +60,7 @@ struct LoopPlacement {
   std::optional<double> staleness = {};              ///< with asynchronous engines; no value: the scenario's
   std::int64_t prompts = 0, samples_per_prompt = 0;  ///< 0: the scenario's
   std::optional<Node> plan = {};                     ///< section `plan`; no value: the scenario's
+  bool hybrid = false;  ///< the GPUs that train generate too, beside those that only generate
 };
 
 /// Network that joins several nodes of a placement, if neither scenario nor type of node states one.
@@ -70,22 +72,23 @@ std::vector<std::string> split_schedules(const PostTrainingChoice&);
 std::vector<int> split_nodes(const PostTrainingChoice&, int nodes);
 /// Returns the layouts of engines that are tried on the nodes that generate: those of up to a node's GPUs, or twice the
 /// scenario's, which divide the nodes. Experts are split as other layers, or spread over all GPUs of an engine.
-std::vector<EngineDegrees> engines_on(const Scenario&, int generation_nodes);
+/// `generation_nodes`: those that only generate; `hybrid`: the others generate too.
+std::vector<EngineDegrees> engines_on(const Scenario&, int generation_nodes, bool hybrid = false);
 /// Returns the changes that turn the scenario into this placement.
 Overrides changes_of(const Scenario&, const LoopPlacement&);
 /// Simulates the loop as `run` does. A loop that does not exist or does not fit has `LoopRow::error`.
 LoopRow simulated_row(const Scenario&, const LoopPlacement&, const LoopQuestion&);
 JsonFields<LoopRow> loop_row_fields();
 
-/// A schedule of a loop, with its bound of staleness.
+/// A schedule of a loop, with its bound of staleness. Synchronous loops have three names, by where they generate.
 struct LoopSchedule {
-  std::string name;
+  std::string name;  ///< "colocated", "hybrid", "synchronous" (split), "one-step-off", "asynchronous"
   double staleness = 0;
   auto operator<=>(const LoopSchedule&) const = default;
 };
 
 /// Returns the schedules with these bounds of staleness: 0 is a synchronous loop, and 1 also one with training one step
-/// off.
+/// off. A colocated loop is always among them, since it is synchronous and needs no split.
 std::vector<LoopSchedule> schedules_with(const std::vector<double>& staleness, bool asynchronous);
 /// Returns the schedules that are no staler than the scenario's.
 std::vector<LoopSchedule> own_schedules(const PostTrainingChoice&);

@@ -22,8 +22,11 @@ std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& n
   std::vector<LoopPlacement> all;
   for (const EngineDegrees& engine : engines) {
     all.push_back({node, nodes, 0, engine, "synchronous"});
-    for (const int generation_nodes : split_nodes(*s.post_training, nodes))
+    for (const int generation_nodes : split_nodes(*s.post_training, nodes)) {
       for (const std::string& schedule : schedules) all.push_back({node, nodes, generation_nodes, engine, schedule});
+      all.push_back({node, nodes, generation_nodes, engine, "synchronous"});
+      all.back().hybrid = true;
+    }
   }
   return all;
 }
@@ -82,7 +85,7 @@ std::optional<LoopRow> fewest_one_step_off(const Scenario& s, const std::string&
   if (fewest < 2) return std::nullopt;
   LoopAnswer answer;
   for (LoopRow& row : rows_upwards(s, node, fewest - 1, question, {"one-step-off"}))
-    if (row.generation_nodes > 0) answer.rows.push_back(std::move(row));
+    if (row.schedule == "one-step-off") answer.rows.push_back(std::move(row));
   sort_loops(answer.rows);
   const std::vector<LoopFewest> found = answer.fewest();
   return found.empty() ? std::nullopt : std::optional(*found.front().row);

@@ -51,9 +51,10 @@ struct LoopAnswer {
   std::vector<Missing> missing() const;
 };
 
-/// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths. Engines have half, the same
-/// or twice the size of the scenario's. No schedule is staler than the scenario's. The layout of the training half does
-/// not change; its data ranks follow from the nodes. With `samples_per_s`, all engines have the scenario's size, and
+/// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths, where the nodes that train
+/// wait or, in a hybrid, generate too. Engines have half, the same or twice the size of the scenario's. No schedule is
+/// staler than the scenario's. The layout of the training half does not change; its data ranks follow from the nodes.
+/// With `samples_per_s`, all engines have the scenario's size, and
 /// numbers of nodes are tried upwards until one meets it. The numbers between the last that fails and the first that
 /// meets it are bisected. With `faults`, the whole loop of each placement is simulated with its
 /// failures. Throws UserError with the place if the scenario has no post-training, and for an unknown type

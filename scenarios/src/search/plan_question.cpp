@@ -154,7 +154,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   if (p.pipeline > 1) {
     set("pipeline.schedule", p.schedule);
     set_number("pipeline.chunks", p.chunks);
-    if (!pipeline_schedules().find(p.schedule, place).is_solved)
+    if (!pipeline_schedules().find(p.schedule, place).is_solved())
       std::erase_if(plan.find("pipeline")->fields, [](const auto& f) { return f.first == "activation_limit"; });
   } else {
     std::erase_if(plan.fields, [](const auto& f) { return f.first == "pipeline"; });

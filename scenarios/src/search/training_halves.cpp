@@ -124,8 +124,7 @@ TrainingHalves::SimulatedHalf TrainingHalves::simulated_half(const PlanPoint& po
   TrainingHalf& half = simulated.half.emplace();
   half.section = space_.section(point);
   half.seconds = r.training.value + r.log_probabilities.value + loop_;
-  if (!s.post_training->has_own_nodes)
-    half.copies = host_copies(s.post_training->generators.node, r.moved_states).value;
+  if (s.post_training->shares_gpus()) half.copies = host_copies(s.post_training->generators.node, r.moved_states).value;
   return simulated;
 }
 

@@ -341,9 +341,8 @@ constexpr std::size_t kClustersOfQuestion = 24;
 /// The amount of work that takes roughly ten seconds on one processor.
 constexpr double kWorkOfCluster = 5e7;
 
-/// Return the cost and the days until the end of the way to pay by which a row is judged; 0: there is none.
+/// Returns the cost of the way to pay by which a row is judged; 0: there is none.
 double size_cost(const SizeAnswer&, const SizeRow&);
-double days_to_end(const SizeAnswer&, const SizeRow&);
 /// Returns true if some way to pay for the row meets the deadline, with the requested probability.
 bool meets_deadline(const SizeAnswer&, const SizeRow&);
 /// Sorts the rows of the answer, marks those that meet deadline and budget, and makes the one decision of the answer: the

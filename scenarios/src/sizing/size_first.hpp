@@ -26,7 +26,6 @@ class PlainPlans {
   /// none was found whose bound is below `useful`, s. Throws Interruption.
   std::optional<SimulatedPlan> simulate(double headroom, double useful = std::numeric_limits<double>::infinity());
 
-  const PlanQuestion& question() const { return question_; }
   const PlanSpace& space() const { return space_; }
 
  private:

@@ -100,11 +100,6 @@ double size_cost(const SizeAnswer& answer, const SizeRow& row) {
   return payment ? payment->cost : 0;
 }
 
-double days_to_end(const SizeAnswer& answer, const SizeRow& row) {
-  const std::optional<Payment> payment = best_payment(answer, row);
-  return payment ? payment->end() : 0;
-}
-
 bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
   const std::optional<Payment> payment = best_payment(answer, row);
   return payment && payment->needed_days() <= answer.days;

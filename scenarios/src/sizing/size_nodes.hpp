@@ -107,12 +107,6 @@ struct RowRequest {
 
 inline bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
 
-/// Moves a scenario to TPUs. It removes the strategy, and puts JAX in the place of a stack for GPUs. A plan for GPUs loses
-/// its splits: pods are trained without pipelines, and the simulation of such a plan takes long. The catalog has no
-/// library model for chips in a torus: collectives are simulated as flows. These agree with single messages within
-/// 0.1 %, and their simulation takes a third of the time.
-void put_on_tpus(Node& document);
-
 /// Sets the checkpoint times of a step on TPUs in `faults`, if it names a store. Hosts reach the store by their own
 /// adapters, not over the chips' links, so the times are computed instead of simulated. The state is written at the
 /// rate of the store or of all adapters, whichever is less. The snapshot copies each chip's share at PCIe's rate.

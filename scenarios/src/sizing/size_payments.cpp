@@ -44,6 +44,18 @@ Payment payment_of(const SizeAnswer& answer, const SizeRow& row) {
   return payment;
 }
 
+/// Lists the ways to pay for a row that the question allows: purchases or rents.
+std::vector<Payment> payments_for_row(const SizeAnswer& answer, const SizeRow& row) {
+  if (answer.purchase) {
+    const std::optional<Payment> purchase = purchase_of(answer, row);
+    return purchase ? std::vector<Payment>{*purchase} : std::vector<Payment>{};
+  }
+  if (!answer.currency.empty() || !row.good()) return rents_of(answer, row);
+  Payment payment = payment_of(answer, row);
+  payment.cost = row.gpu_hours;
+  return {payment};
+}
+
 }  // namespace
 
 double Payment::end_at(double factor) const {
@@ -103,17 +115,6 @@ std::optional<Payment> purchase_of(const SizeAnswer& answer, const SizeRow& row)
   payment.grows = !row.phases.empty();
   payment.cost = answer.total_years > 0 ? row.ownership->total() : row.ownership->price();
   return payment;
-}
-
-std::vector<Payment> payments_for_row(const SizeAnswer& answer, const SizeRow& row) {
-  if (answer.purchase) {
-    const std::optional<Payment> purchase = purchase_of(answer, row);
-    return purchase ? std::vector<Payment>{*purchase} : std::vector<Payment>{};
-  }
-  if (!answer.currency.empty() || !row.good()) return rents_of(answer, row);
-  Payment payment = payment_of(answer, row);
-  payment.cost = row.gpu_hours;
-  return {payment};
 }
 
 std::vector<Payment> payments_of(const SizeAnswer& answer) {

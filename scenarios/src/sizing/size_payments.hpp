@@ -37,8 +37,6 @@ struct Payment {
 /// List the ways to rent the cluster of a row, and to buy it. A job beside owned nodes has no rents.
 std::vector<Payment> rents_of(const SizeAnswer&, const SizeRow&);
 std::optional<Payment> purchase_of(const SizeAnswer&, const SizeRow&);
-/// Lists the ways to pay for a row that the question allows: purchases or rents.
-std::vector<Payment> payments_for_row(const SizeAnswer&, const SizeRow&);
 /// Lists the ways to pay for all rows, also on the networks that are not counted.
 std::vector<Payment> payments_of(const SizeAnswer&);
 

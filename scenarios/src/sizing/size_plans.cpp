@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "scenarios/src/running/simulate.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 

@@ -55,6 +55,7 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTraini
   PostTrainingSplit split{.nodes = nodes,
                           .generation_gpus = nodes * gpus,
                           .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
+  if (choice.shares_gpus()) split.generation_gpus += split.training_gpus;
   try {
     PostTrainingResult r;
     if (own_loop && nodes == choice.nodes) {
@@ -104,7 +105,7 @@ SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<Pat
 }  // namespace
 
 std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const PostTrainingResult* own_loop) {
-  if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
+  if (!s.post_training || !s.post_training->has_own_nodes() || s.post_training->machine_nodes < 3) return {};
   const std::vector<int> candidates = split_candidates(s);
   const int candidate_count = static_cast<int>(candidates.size()), count = std::min(candidate_count, kMostSplits);
   std::set<int> numbers{s.post_training->nodes};

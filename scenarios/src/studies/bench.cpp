@@ -118,8 +118,8 @@ void name_modelled(BenchRow& row, const BenchOptions& o) {
   row.channels = cost.rings ? modelled_rings(o.settings, o.ranks) : 0;
 }
 
-}  // namespace
-
+/// Returns the number of elements of a rank's input whose values a check moves: those of the real size, but at most
+/// 4,096, in equal blocks. `element`: size of an element.
 std::size_t moved_elements(const CollectiveRunOptions& o, Bytes element) {
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool sends_one_block = o.operation == Operation::all_gather || o.operation == Operation::gather;
@@ -132,6 +132,8 @@ std::size_t moved_elements(const CollectiveRunOptions& o, Bytes element) {
   return sends_one_block ? block : block * n;
 }
 
+/// Counts the elements that differ from the operation's definition. The messages of the collective move arrays of
+/// `moved_elements`. If they do so out of place, each changed element of an input counts too.
 long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options, Bytes element) {
   CollectiveRunOptions o = options;
   const auto n = static_cast<std::size_t>(o.ranks);
@@ -152,6 +154,8 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
   for (std::size_t rank = 0; rank < run.inputs.size(); ++rank) compare(run.inputs[rank], o.values[rank]);
   return wrong;
 }
+
+}  // namespace
 
 const JsonFields<BenchRow>& bench_fields() {
   using R = BenchRow;

@@ -64,12 +64,4 @@ PacketCost packet_cost(const ClusterSpec&, const BenchOptions&, double size);
 /// bytes by link.
 double fold_difference(const ClusterSpec&, const BenchOptions&, double size);
 
-/// Returns the number of elements of a rank's input whose values a check moves: those of the real size, but at most
-/// 4,096, in equal blocks. `element`: size of an element.
-std::size_t moved_elements(const CollectiveRunOptions&, Bytes element);
-
-/// Counts the elements that differ from the operation's definition. The messages of the collective move arrays of
-/// `moved_elements`. If they do so out of place, each changed element of an input counts too.
-long wrong_elements(const ClusterSpec&, const CollectiveRunOptions&, Bytes element);
-
 }  // namespace trainyard

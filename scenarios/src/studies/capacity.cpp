@@ -85,13 +85,6 @@ const Gpu& smallest_gpu(const Scenario& s) {
 
 }  // namespace
 
-Bytes peak_memory(const Scenario& s) {
-  Plan laid_out = plan(s);
-  if (has_independent_ranks(s)) return peak_memory_alone(s, laid_out.training);
-  if (const auto result = memory_by_programs(s, laid_out)) return result->memory.peak;
-  return Bytes{simulate(s, few_steps(std::move(laid_out)), {.critical_path = false}).memory.peak.value};
-}
-
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
   plan.mesh = {};
   plan.micro_batches = plan.steps = 1;

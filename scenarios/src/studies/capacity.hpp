@@ -9,10 +9,8 @@ namespace trainyard {
 
 struct TrainingPlan;
 
-/// Returns the peak memory of a rank in the step. If the ranks are equal replicas, one device is simulated: all of them
+/// Returns the peak memory of a plan of equal replicas, simulated for one replica on a node of the scenario: all of them
 /// use the same memory, and messages use no memory besides the buckets.
-Bytes peak_memory(const Scenario&);
-/// Returns the peak memory of a plan of equal replicas, simulated for one replica on a node of the scenario.
 Bytes peak_memory_alone(const Scenario&, TrainingPlan);
 
 /// Returns the largest integer from 0 on that fits, starting the search at `guess`. If a number fits, all smaller ones

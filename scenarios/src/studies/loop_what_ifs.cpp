@@ -32,18 +32,18 @@ void add_more_nodes(const Scenario& s, double factor, std::vector<LoopChange>& c
   const PostTrainingChoice& choice = *s.post_training;
   const int nodes = s.document.find("cluster")->find("nodes") ? choice.machine_nodes : 1;
   if (nodes == 0) return;  // nodes of several types have no number that could grow
-  const int generating = choice.has_own_nodes ? choice.nodes : 0;
+  const int generating = choice.nodes;
   const int training = nodes - choice.critic_nodes() - generating;
   const auto cluster = [nodes](int before, int after) {
     return std::pair<std::string, std::string>{"cluster.nodes", fmt::format("{}", nodes + after - before)};
   };
-  if (choice.has_own_nodes) {
+  if (choice.has_own_nodes()) {
     const int more = multiplied(generating, factor);
     changes.push_back({kMoreGeneratingNodes,
                        {cluster(generating, more), {"post_training.generation.nodes", fmt::format("{}", more)}},
                        true});
   }
-  LoopChange more_training{choice.has_own_nodes ? kMoreTrainingNodes : kMoreNodes,
+  LoopChange more_training{choice.has_own_nodes() ? kMoreTrainingNodes : kMoreNodes,
                            {cluster(training, multiplied(training, factor))}};
   if (!s.document.find("cluster")->find("fabric") && s.cluster.node.fabric.empty())
     more_training.sets.emplace_back("cluster.fabric", "nonblocking");
@@ -58,7 +58,7 @@ void add_faster_software(const Scenario& s, double factor, std::vector<LoopChang
       sets.emplace_back(fmt::format("post_training.stack.{}", key), fmt::format("{} s", time.value / factor));
   };
   divide("loop", stack.loop);
-  if (!s.post_training->has_own_nodes) divide("reload", stack.reload);
+  if (s.post_training->shares_gpus()) divide("reload", stack.reload);
   if (sets.empty()) return;
   if (!s.document.find("post_training")->find("stack")) sets.emplace(sets.begin(), "post_training.stack", stack.name);
   changes.push_back({kLoopSoftware, std::move(sets), true});

@@ -199,7 +199,7 @@ std::vector<int> CommGroups::along_dims(int rank, const ChakraNode& node, const 
 
 int CommGroups::number(const std::string& name, std::vector<int> members) {
   const auto [entry, fresh] = numbers_.try_emplace({name, members}, static_cast<int>(communicators_.size()));
-  if (fresh) communicators_.push_back({name, std::move(members)});
+  if (fresh) communicators_.push_back({std::move(members)});
   return entry->second;
 }
 

@@ -35,7 +35,6 @@ struct ChakraNode;
 
 /// A group of ranks that exchange data. Nodes of a trace name it.
 struct Communicator {
-  std::string name;
   std::vector<int> members;
 };
 

@@ -1,9 +1,69 @@
 #include <fmt/format.h>
 
-#include "strategies/collectives/algorithms/recursive_place.hpp"
+#include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
 namespace {
+
+/// Recursive algorithms need a number of ranks that is a power of two. Of n ranks only p take part, the largest power
+/// of two p ≤ n. The first 2·(n − p) ranks form pairs of an even rank and the next one. The odd rank of a pair is a
+/// bystander: the even rank takes part for both (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005).
+struct RecursivePlace {
+  int participants = 1, bystanders = 0;
+  explicit RecursivePlace(int n) {
+    while (participants * 2 <= n) participants *= 2;
+    bystanders = n - participants;
+  }
+  bool is_paired(int rank) const { return rank < 2 * bystanders; }
+  bool is_bystander(int rank) const { return is_paired(rank) && rank % 2 == 1; }
+  /// Numbers the ranks that take part from 0 to p − 1, in ascending order of ranks. `rank` is the inverse.
+  int number(int rank) const { return is_paired(rank) ? rank / 2 : rank - bystanders; }
+  int rank(int number) const { return number < bystanders ? 2 * number : number + bystanders; }
+};
+
+enum class ResultPart { block, whole };
+
+/// Runs `steps` of the ranks that take part. Before them a bystander hands all its data to its partner. After them it
+/// gets back its block of the result, or the whole result: 2 more steps.
+Ops run_with_partners(Local me, Ops steps, ResultPart result) {
+  const RecursivePlace part(me.group_size());
+  const int rank = me.index();
+  const bool paired = part.is_paired(rank), waits = part.is_bystander(rank);
+  const Chunk returned = result == ResultPart::whole ? me.whole_chunk() : me.block(waits ? rank : rank + 1);
+  if (waits) {
+    co_yield me.send(rank - 1, me.whole_chunk());
+    co_yield me.recv_copy(rank - 1, returned);
+    co_return;
+  }
+  if (paired) co_yield me.recv_reduce(rank + 1, me.whole_chunk());
+  co_yield me.phase();
+  co_yield steps;
+  if (paired) co_yield me.send(rank + 1, returned);
+}
+
+/// Returns the ranks that a rank exchanges messages with: its partner if it is paired, and, if it takes part, the ranks
+/// whose numbers differ from its own in one bit.
+std::vector<int> recursive_peers(GroupPlace place) {
+  const RecursivePlace part(place.size);
+  if (part.is_bystander(place.index)) return {place.index - 1};
+  std::vector<int> peers;
+  if (part.is_paired(place.index)) peers.push_back(place.index + 1);
+  for (int mask = 1; mask < part.participants; mask *= 2) peers.push_back(part.rank(part.number(place.index) ^ mask));
+  return peers;
+}
+
+/// Returns the role of a rank: {0} if it takes part for itself alone, {1} if also for its partner, {2} if it is a
+/// bystander.
+std::vector<int> recursive_role(GroupPlace place) {
+  const RecursivePlace part(place.size);
+  return {part.is_bystander(place.index) ? 2 : part.is_paired(place.index) ? 1 : 0};
+}
+
+/// Refuses flows if the number of ranks is no power of two: bystanders are not busy in every step.
+std::string recursive_refuses(GroupPlace place) {
+  if (place.settings->fidelity != Fidelity::flows || RecursivePlace(place.size).bystanders == 0) return "";
+  return fmt::format("{} ranks are no power of two, so that some wait for others; take fidelity messages", place.size);
+}
 
 /// Reduce-scatter (Thakur, Rabenseifner & Gropp 2005): partners, at half the distance each time, exchange the blocks
 /// of each other's half and add them up. log2 n steps; each rank sends (n−1)/n of `size`. If n is no power of two,

@@ -163,7 +163,7 @@ TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) 
   std::vector<Index> rows = span(0, out), columns = span(0, in);
   if (by_rows(split))
     columns = part(in, p.tensor, p.sharding.tensor);
-  else if (split != LinearSharding::whole)
+  else if (split != LinearSharding::replicated)
     rows = part(out, p.tensor, p.sharding.tensor);
   TensorShards shards;
   TensorShard& weight = shards["linear.weight"] = TensorShard::cut(out, rows, columns);

@@ -26,6 +26,8 @@ function faster(w) {
   return named(less ? `1/${w.factor} of the ${less}` : `${w.factor} × ${more}`);
 }
 
+/// The half that limits a loop, in a sentence.
+const limitOf = loop => loop.limit === 'both in turn' ? 'Generation and training follow each other.' : `What limits it: ${loop.limit}.`;
 /// A sentence under the heading of a section that is not about the whole answer; null: it is.
 const scopeOfFigures = () => answer.post_training ? el('p', {class: 'quiet'}, 'Of an optimizer step of the training half.')
   : answer.generation ? el('p', {class: 'quiet'}, 'Of a forward pass of the plan.') : null;
@@ -82,7 +84,7 @@ function verdict() {
     ', with ', figure('generation.tokens_per_s', 'number'), ' generated tokens a second on ', figure('gpus', 'number'), ' GPUs.'), ` Most of the time is for ${engines.engine_limit}.${unmeasured(engines)}`)] : [];
   const ofLoop = loop ? [el('p', {}, el('b', {}, 'A step of the loop takes ', figure('post_training.step_time_s', 'seconds'),
     ...(loop.step_time_interval_s ? [' (', figure('post_training.step_time_interval_s.0', 'seconds'), ' to ', figure('post_training.step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : []),
-    ', with ', figure('post_training.samples_per_s', 'number'), ' answers a second on ', figure('gpus', 'number'), ' GPUs', ...time, '.'), ` What limits it: ${loop.limit}.${unmeasured(loop)}`)] : [];
+    ', with ', figure('post_training.samples_per_s', 'number'), ' answers a second on ', figure('gpus', 'number'), ' GPUs', ...time, '.'), ` ${limitOf(loop)}${unmeasured(loop)}`)] : [];
   const sentence = [step, ' takes ', figure('step_time_s', 'seconds'), ...range, ...training, ...room];
   const of = section('Verdict', ...ofLoop, ...ofEngines, el('p', {}, loop || engines ? sentence : el('b', {}, ...sentence)));
   if (answer.bottleneck && answer.bottleneck.resource)
@@ -143,13 +145,13 @@ function generation() {
 function loop() {
   const r = answer.post_training;
   if (!r) return;
-  const words = {generation: 'GPUs generate', training: 'GPUs train', critic: 'GPUs of the critic', all: 'GPUs'};
+  const words = {generation: 'GPUs generate', training: 'GPUs train', critic: 'GPUs of the critic', all: 'GPUs', both: 'GPUs do both'};
   const pieces = r.pools.flatMap((pool, row) => pool.parts.map(p => ({...p, row})));
   const hue = {generation: '#2b6ca3', 'log-probabilities': '#8858ad', training: '#4f9d4a', loop: '#8c6d5d', weights: '#f0a830',
     reload: '#c05a12', critic: '#3c9d9b', waiting: '#d5d9dd'};
   const of = section('The loop');
   of.append(el('p', {}, 'A step takes ', figure('post_training.step_time_s', 'seconds'), ', with ',
-    figure('post_training.samples_per_s', 'number'), ' answers a second. What limits it: ', r.limit, '.'));
+    figure('post_training.samples_per_s', 'number'), ' answers a second. ', limitOf(r)));
   if (r.generation_gpus > 0) answerTimes(of, 'post_training');
   const box = el('div');
   of.append(box);

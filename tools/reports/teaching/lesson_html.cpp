@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/svg.hpp"
+#include "sim/json_text.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 
@@ -79,7 +80,7 @@ constexpr const char* kSchedules =
 
 std::string lesson_html(const LessonView& view) {
   if (view.schedules) {
-    ordered_json data = ordered_json::parse(view.json);
+    ordered_json data = parse_ordered_json(view.json);
     return html_text(
         {view.title,
          fmt::format("<h1>{}</h1>\n{}{}", Svg::escape(view.title), kSchedules, figures_table(view.figures)),

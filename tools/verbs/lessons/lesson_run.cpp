@@ -6,7 +6,10 @@
 #include <iterator>
 #include <vector>
 
+#include "models/reading/shipped_files.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/job.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -97,7 +100,7 @@ LessonAnswer run_lesson(const NumberedFile& file, bool pictures) {
   for (const LessonRun& lesson_run : a.lesson.runs) {
     end_if_interrupted();
     a.answers.push_back(answer_of(lesson_run.command, pictures ? lesson_run.picture : ""));
-    ordered_json answer = ordered_json::parse(a.answers.back().json);
+    ordered_json answer = parse_ordered_json(a.answers.back().json);
     if (lesson_run.name.empty())
       figures = std::move(answer);
     else

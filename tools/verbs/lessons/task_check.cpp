@@ -8,6 +8,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/lessons/figures.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -32,7 +33,7 @@ ordered_json start_figures(const Task& task) {
   }
   const AnswerFolder folder;
   write_atomically(folder.file("start.yaml"), yaml_text(task.start));
-  ordered_json answer = ordered_json::parse(answer_about(task, folder.file("start.yaml")).json);
+  ordered_json answer = parse_ordered_json(answer_about(task, folder.file("start.yaml")).json);
   const std::lock_guard lock(mutex);
   return answers.try_emplace(task.file.name, std::move(answer)).first->second;
 }
@@ -128,7 +129,7 @@ TaskVerdict judge_task(const Task& task, const std::filesystem::path& mine) {
   const Node document = read_document(mine);
   require_allowed_changes(task, document);
   TaskVerdict verdict{{}, answer_about(task, mine), {}, {}};
-  const ordered_json figures = task_figures(task, ordered_json::parse(verdict.answer.json), document);
+  const ordered_json figures = task_figures(task, parse_ordered_json(verdict.answer.json), document);
   for (const Criterion& criterion : task.criteria) verdict.criteria.push_back(judge(criterion, figures));
   if (verdict.is_solved())
     verdict.explanation = true_sentences(task, figures);

@@ -110,7 +110,6 @@ class TaskProgress {
   /// Adds the task and writes the file, unless the file has the task. If the file cannot be written, throws UserError if
   /// the user named it, and returns the reason otherwise. "": done.
   std::string record(const std::string& task);
-  const std::filesystem::path& file() const { return file_; }  ///< empty: the user has no state folder
 
  private:
   std::filesystem::path file_;
@@ -136,7 +135,7 @@ std::set<std::string> solved_tasks(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) return {};
   try {
-    return nlohmann::json::parse(in).at("solved").get<std::set<std::string>>();
+    return parse_json({std::istreambuf_iterator<char>(in), {}}).at("solved").get<std::set<std::string>>();
   } catch (const nlohmann::json::exception&) {
     throw UserError(fmt::format("{}: {{\"solved\": [names of tasks]}} expected", file.string()));
   }

@@ -13,6 +13,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/job.hpp"
 #include "tools/serving/http_server.hpp"
 #include "tools/serving/request_reader.hpp"
@@ -29,7 +30,7 @@ ServedTasks served_tasks() {
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) served.tasks.push_back(read_task(file));
   served.judge = [](const Task& task, const std::string& scenario) {
     const TaskVerdict verdict = judge_task_text(task, scenario);
-    return nlohmann::ordered_json{{"answer", nlohmann::ordered_json::parse(verdict.answer.json)},
+    return nlohmann::ordered_json{{"answer", parse_ordered_json(verdict.answer.json)},
                                   {"screen", verdict.answer.screen},
                                   {"briefing", briefing_text(task)},
                                   {"verdict", verdict_json(task, verdict)}};

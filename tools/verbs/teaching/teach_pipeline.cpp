@@ -30,7 +30,7 @@ PipelineTimes times_of(const PipelineFlags& flags) {
 PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
   const PipelineSchedule& schedule =
       find_pipeline_schedule(flags.schedule, flags.shape, Place::named("--schedule " + flags.schedule));
-  if (!schedule.is_solved && flags.shape.figures.activation_limit > 1)
+  if (!schedule.is_solved() && flags.shape.figures.activation_limit > 1)
     throw UserError(
         fmt::format("--activation-limit: {} has a fixed order; expected --schedule zb-auto", schedule.name));
   PipelineLesson lesson =

@@ -281,14 +281,16 @@ void split_pools(LongRunPlan& plan, const PostTrainingChoice& loop, const PostTr
 }
 
 /// Returns the lost times of the pools of a loop. With the useful time and the unfinished step they sum to the whole.
-std::vector<FailureResult::Pool> pools_of(const FailureResult& study, const PostTrainingResult& r, bool has_own_nodes) {
-  FailureResult::Pool training{has_own_nodes ? "training" : "all", has_own_nodes ? r.gpus - r.generation_gpus : r.gpus};
-  FailureResult::Pool generation{"generation", r.generation_gpus};
+std::vector<FailureResult::Pool> pools_of(const FailureResult& study, const PostTrainingChoice& loop,
+                                          const PostTrainingResult& r) {
+  FailureResult::Pool generation{"generation", loop.own_gpus()}, training;
+  training.name = !loop.has_own_nodes() ? "all" : loop.shares_gpus() ? "both" : "training";
+  training.gpus = r.gpus - generation.gpus;
   for (const auto& [part, count] : study.failures_of)
     (part.starts_with(kGenerating) ? generation : training).failures += count;
   training.lost = study.lost_work + study.stalled + study.down + study.without_node;
   generation.lost = study.slower - study.unfinished + study.without_engines;
-  if (!has_own_nodes) {
+  if (!loop.has_own_nodes()) {
     training.lost += generation.lost;
     return {training};
   }
@@ -416,10 +418,10 @@ FailureResult study_loop_failures(const Scenario& s, const PostTrainingResult& r
   plan.steps = loop.length.steps;
   plan.end_limit = loop.length.time;
   plan.nodes = loop_machine(s).nodes;
-  if (loop.has_own_nodes) split_pools(plan, loop, r);
+  if (loop.has_own_nodes()) split_pools(plan, loop, r);
   std::map<int, Seconds> steps;  // indexed by the number of engines
   plan.step_with = [&](int engines) {
-    if (!loop.has_own_nodes) return r.step_time;
+    if (!loop.has_own_nodes()) return r.step_time;
     const auto [found, is_new] = steps.try_emplace(engines);
     if (is_new) found->second = std::max(r.step_time, step_with_engines(loop, s.model.entry, r, engines));
     return found->second;
@@ -428,7 +430,7 @@ FailureResult study_loop_failures(const Scenario& s, const PostTrainingResult& r
   const double minibatches = static_cast<double>(s.plan.mesh.data) * r.optimizer_steps;
   study.minibatches = study.steps * minibatches;
   study.lost_minibatches = study.lost_work / r.step_time * minibatches;
-  study.pools = pools_of(study, r, loop.has_own_nodes);
+  study.pools = pools_of(study, loop, r);
   return study;
 }
 

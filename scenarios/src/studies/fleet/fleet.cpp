@@ -8,7 +8,6 @@
 
 #include "models/energy/energy.hpp"
 #include "models/reading/document_text.hpp"
-#include "scenarios/src/running/bought_network.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/hashing.hpp"
 #include "sim/observers/progress.hpp"

@@ -30,6 +30,14 @@ std::string system_of(const EngineTraits& t) {
   return fmt::format("{} {} {} {}", t.engine, t.gpu, t.network, t.weights);
 }
 
+/// Returns the traits of a scenario with the section `generation`.
+EngineTraits engine_traits(const Scenario& s) {
+  const PostTrainingChoice& choice = *s.generation;
+  return {choice.engine.name, choice.generators.node.gpu.name,
+          trait_of(traits_of(s), StepTrait::network).ends_with("mixtures of experts") ? "experts" : "dense",
+          engine_formats()[static_cast<std::size_t>(choice.layout.weights)]};
+}
+
 void add_errors(std::vector<GenerationError>& all, const MeasuredFamily& family, GenerationFigure figure,
                 const std::vector<MeasuredPoint>& points) {
   for (const MeasuredPoint& point : points)
@@ -44,13 +52,6 @@ void add_family(std::vector<GenerationError>& all, const MeasuredFamily& family,
 }
 
 }  // namespace
-
-EngineTraits engine_traits(const Scenario& s) {
-  const PostTrainingChoice& choice = *s.generation;
-  return {choice.engine.name, choice.generators.node.gpu.name,
-          trait_of(traits_of(s), StepTrait::network).ends_with("mixtures of experts") ? "experts" : "dense",
-          engine_formats()[static_cast<std::size_t>(choice.layout.weights)]};
-}
 
 std::vector<GenerationError> generation_errors(const std::vector<MeasuredFamily>& serving,
                                                const std::vector<FamilyPrediction>& predictions) {

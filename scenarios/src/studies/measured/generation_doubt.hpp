@@ -21,8 +21,6 @@ constexpr std::array<const char*, 3> kGenerationFigures{"time per token", "time 
 struct EngineTraits {
   std::string engine, gpu, network, weights;  ///< `network`: "dense" or "experts"; `weights`: their format
 };
-/// Returns the traits of a scenario with the section `generation`.
-EngineTraits engine_traits(const Scenario&);
 
 /// The error of a predicted figure.
 struct GenerationError {

@@ -36,7 +36,7 @@ struct StepProfile {
   double exchange = 0;  ///< share of the step in which the described rank waits for messages
   PartShares path{};    ///< shares of the critical path
   double on_path(PathPart part) const { return path[static_cast<std::size_t>(part)]; }
-  /// Time that a slow host (`slow_host_time`) would need for the step, as a multiple of the step.
+  /// Time in which a slow host would launch the step's kernels, as a multiple of the step.
   double slow_host = 0;
   bool other_vendor = false;  ///< the devices are not GPUs of NVIDIA
   /// The parts of the step that no measured step has, in words: gradients that are compressed or not all-reduced, an
@@ -49,10 +49,6 @@ struct StepProfile {
 bool is_announced(const Gpu&);
 StepProfile profile_of(const Scenario&, double step_time, double exposed_share);
 StepProfile profile_of(const Scenario&, const Result&);
-
-/// Returns the time in which a slow host launches the kernels of a rank's micro-batches, s. A kernel takes 50 us and a
-/// pass 3 ms, the largest costs of measured stacks.
-double slow_host_time(const Scenario&);
 
 /// A measured step, and the errors of its prediction as ln(predicted / measured).
 struct LeftOutStep {

@@ -26,7 +26,7 @@ LoopRun predict_loop(const MeasuredFamily& family, std::size_t row) {
   run.release = run.id.substr(0, run.id.find('-'));
   run.model = s.network.name;
   run.predicted = *simulate_here(s, {.critical_path = false}).post_training;
-  run.has_own_nodes = s.post_training->has_own_nodes;
+  run.has_own_nodes = s.post_training->has_own_nodes();
   run.one_step_off = s.post_training->one_step_off;
   run.measured = family.measured(row, family.figures.front()).value();
   return run;
@@ -203,8 +203,10 @@ std::string unmeasured_loop_parts(const Scenario& s) {
   const auto add = [&](bool has, const std::string& words) {
     if (has) parts.push_back(words);
   };
-  add(choice.has_own_nodes && !choice.one_step_off,
-      choice.asynchrony ? "an asynchronous schedule" : "a synchronous schedule on two sets of nodes");
+  add(choice.has_own_nodes() && !choice.one_step_off, choice.asynchrony ? "an asynchronous schedule"
+                                                      : choice.shares_gpus()
+                                                          ? "a hybrid placement"
+                                                          : "a synchronous schedule on two sets of nodes");
   add(choice.started_prompts > choice.prompts && !choice.sampling.is_given(), "a cut tail");
   add(choice.sampling.is_given(), "rounds of prompts");
   add(choice.weight_store.has_value(), "weights through a storage");

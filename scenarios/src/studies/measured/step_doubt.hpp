@@ -20,7 +20,7 @@ namespace trainyard {
 // step and the measured steps: another stack, another vendor, a mixture of experts. Its amount is 1 or 0, or a share.
 // Spreads are fitted to steps that were predicted without their family; each has a prior that counts as much as a
 // family of one step. If no measured run shows how fast the stack's host launches kernels, the step may also take as
-// long as a slow host needs (`slow_host_time`).
+// long as a slow host needs.
 
 /// The measured steps, without those of one family, to which a step is compared.
 class Experience {

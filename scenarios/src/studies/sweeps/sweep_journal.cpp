@@ -39,6 +39,13 @@ void describe(const Node& node, std::string& out) {
 constexpr std::string_view kCheck = "{\"check\":\"";  // first field of lines that are JSON objects
 constexpr std::size_t kDigits = 16;
 
+/// Returns the 64-bit FNV-1a hash of a text as 16 hexadecimal digits.
+std::string text_hash(const std::string& text) {
+  std::uint64_t h = 14695981039346656037u;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return fmt::format("{:016x}", h);
+}
+
 }  // namespace
 
 std::string answer_key(const Scenario& s) {
@@ -56,12 +63,6 @@ std::string answer_key(const std::string& base_key, const Node& document) {
   std::string all = base_key + "\n";
   describe(document, all);
   return text_hash(all);
-}
-
-std::string text_hash(const std::string& text) {
-  std::uint64_t h = 14695981039346656037u;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return fmt::format("{:016x}", h);
 }
 
 std::string seal_line(const std::string& line) {

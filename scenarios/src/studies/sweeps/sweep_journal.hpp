@@ -57,7 +57,4 @@ class Journal {
   off_t read_keys();
 };
 
-/// Returns the 64-bit FNV-1a hash of a text as 16 hexadecimal digits.
-std::string text_hash(const std::string&);
-
 }  // namespace trainyard
