@@ -241,10 +241,10 @@ std::string verdict_of(const FleetAnswer& a) {
         cluster, a.nodes == 1 ? "is" : "are", late, counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
         a.runs == 1
             ? ""
-            : fmt::format(" in run {}, and no training is late in {} of {} runs", a.shown_run, a.good_runs, a.runs));
+            : fmt::format(" in run {}, and {} of {} runs have no late training", a.shown_run, a.good_runs, a.runs));
   if (a.good_slow_runs)
     text += fmt::format(" With steps at the upper ends of their 80 % intervals, {}.",
-                        a.runs > 1 ? fmt::format("no training is late in {} of {} runs", *a.good_slow_runs, a.runs)
+                        a.runs > 1 ? fmt::format("{} of {} runs have no late training", *a.good_slow_runs, a.runs)
                         : *a.good_slow_runs > 0 ? "none is late"
                                                 : "some training is late");
   if (!a.is_chosen && !a.hopeless.empty())
