@@ -176,8 +176,7 @@ JsonFields<ScenarioChange> change_fields() {
   return JsonFields<C>()
       .value("breakdown_s", "s", &C::parts,
              "parts of the step that differ, as differences from the first scenario; of loops: of the loop's step; of "
-             "engines "
-             "that answer prompts: of the slowest engine's time")
+             "engines that answer prompts: of the slowest engine's time")
       .value(
           "step_time_share", "share", &C::step,
           "increase of the step time, as a share of the first scenario's step time; of loops: of the loop's step; of "
