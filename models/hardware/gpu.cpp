@@ -10,9 +10,10 @@ namespace {
 constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16",
                                                                "fp8",  "fp6",  "fp4",  "int8"};
 constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 0.75, 0.5, 1};
-constexpr std::array<const char*, kKernels> kKernelNames{
-    "gemm",      "attention",   "attention_backward", "elementwise", "optimizer",
-    "embedding", "convolution", "convolution_3x3",    "scan",        "scan_backward"};
+constexpr std::array<const char*, kKernels> kKernelNames{"gemm",          "attention",       "attention_backward",
+                                                         "elementwise",   "optimizer",       "embedding",
+                                                         "convolution",   "convolution_3x3", "scan",
+                                                         "scan_backward", "strided"};
 constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
 constexpr double kLeastShare = 1e-6;  // a smaller efficiency or relative speed is surely a mistake
 
@@ -47,6 +48,7 @@ void read_efficiency(Gpu& gpu, Fields& fields) {
   default_to(Kernel::convolution_3x3, Kernel::convolution);
   default_to(Kernel::scan, Kernel::elementwise);
   default_to(Kernel::scan_backward, Kernel::scan);
+  default_to(Kernel::strided, Kernel::elementwise);
 }
 
 /// Adapts the `gemm` model to the chip's peak. `gemm.rated_peak` is the 16-bit peak of the chip to which the model was

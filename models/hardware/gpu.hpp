@@ -28,9 +28,10 @@ enum class Kernel : std::uint16_t {
   convolution,
   convolution_3x3,  ///< stride 1, in fp32: libraries may execute fewer multiplications than are counted
   scan,             ///< state-space layers and linear attention: short causal convolutions and chunked scans
-  scan_backward     ///< gradients of the scans and convolutions of Mamba-2
+  scan_backward,    ///< gradients of the scans and convolutions of Mamba-2
+  strided           ///< eager elementwise kernels on strided, broadcast or mixed operands: each load has one element
 };
-constexpr int kKernels = 10;
+constexpr int kKernels = 11;
 const char* name_of(Kernel);
 /// Is this the number of a GPU kernel, with or without a shape?
 bool is_kernel(std::uint16_t number);
@@ -99,7 +100,7 @@ struct Gpu {
 /// below busy power, and a `power_limit` above the idle and at most the busy power. Only `peak` (at least one
 /// precision), `memory_bandwidth` and `memory_capacity` are required. A key that is left out means one of these:
 /// - ideal: no launch time, no interference, efficiency 1 (except that convolutions take the efficiency of gemm,
-///   convolution_3x3 that of convolutions, scans that of elementwise, and scan_backward that of scans);
+///   convolution_3x3 that of convolutions, scans and strided that of elementwise, and scan_backward that of scans);
 /// - absent: `nvlink`, `pcie`, `chip_links`;
 /// - not stated: `sms`, `l2`, `clock`, `power`, and an FPGA's `reconfigure`.
 /// Throws UserError with the place.

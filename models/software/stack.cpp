@@ -146,6 +146,10 @@ void read_fusions(Fields& fields, Fusions& f) {
       f.expert_layer_launches, 0, most_launches);
   fields.read({"expert_launches", "Number of further kernel launches for each expert of a rank, for example 3."},
               f.expert_launches, 0, most_launches);
+  fields.read({"paired_launches",
+               "Number of further kernel launches for such a layer if passes alternate (plan.expert_parallel.overlap), "
+               "for example 215."},
+              f.paired_launches, 0, most_launches);
   fields.read({"fp8_linear_launches",
                "Number of kernels that the host launches for a linear layer in fp8 in each pass, for example 5."},
               f.fp8_linear_launches, 0, most_launches);
@@ -283,6 +287,7 @@ void SoftwareStack::Slowdowns::slow_down(Gpu& gpu) const {
     return gpu.efficiency[static_cast<std::size_t>(kernel)];
   };
   efficiency(Kernel::elementwise).memory /= elementwise;
+  efficiency(Kernel::strided).memory /= elementwise;
   efficiency(Kernel::embedding).memory /= elementwise;
   efficiency(Kernel::optimizer).memory /= optimizer;
   efficiency(Kernel::gemm).flops /= products;

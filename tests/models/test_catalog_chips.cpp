@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -207,6 +210,61 @@ TEST_CASE("chips that differ in a few figures share the others", "[catalog]") {
   CHECK(volta.memory_capacity > chip("v100-pcie-16gb").memory_capacity * 1.9);
   CHECK(chip("h200-sxm-141gb").peak == chip("h100-sxm5-80gb").peak);
   CHECK(chip("gb200").l2 == chip("b200-sxm-180gb").l2);
+}
+
+/// Share of the memory bandwidth that kernels of PyTorch reach on a chip, `bytes` an element: the geometric mean of those
+/// of 2^25 elements or more in rows of at most 8,192.
+double measured_share(const std::string& chip_name, const std::string& kernel, double bytes) {
+  std::ifstream table(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios/measured/tables/pytorch_kernels.csv");
+  const std::string beginning = chip_name.substr(0, 4) + "," + kernel + ",rows";
+  double logs = 0;
+  int count = 0;
+  for (std::string line; std::getline(table, line);) {
+    double rows = 0, width = 0, us = 0;
+    if (!line.starts_with(beginning) ||
+        std::sscanf(line.c_str() + beginning.size(), "%lf d%lf,%lf", &rows, &width, &us) != 3 ||
+        rows * width < 1 << 25 || width > 8192)
+      continue;
+    logs += std::log(bytes * rows * width / (us * 1e-6) / chip(chip_name).memory_bandwidth.value);
+    ++count;
+  }
+  REQUIRE(count == 3);
+  return std::exp(logs / count);
+}
+
+double memory_share(const std::string& name, Kernel kernel) {
+  return chip(name).efficiency[static_cast<std::size_t>(kernel)].memory;
+}
+
+TEST_CASE("strided and mixed kernels have the measured rate on Hopper, and other chips that of elementwise kernels",
+          "[catalog]") {
+  for (const char* name : {"h100-sxm5-80gb", "h200-sxm-141gb"}) {
+    CAPTURE(name);
+    const double cast = measured_share(name, "cast,bf16->fp32", 6), sum = measured_share(name, "add,fp32+bf16", 10);
+    CHECK(memory_share(name, Kernel::strided) == Approx(std::sqrt(cast * sum)).epsilon(0.01));
+  }
+  CHECK(memory_share("a100-sxm4-80gb", Kernel::strided) == memory_share("a100-sxm4-80gb", Kernel::elementwise));
+  const double rate = memory_share("h200-sxm-141gb", Kernel::strided) * 4.8 * 148 / 132;
+  CHECK(memory_share("b200-sxm-180gb", Kernel::strided) == Approx(rate / 8).epsilon(0.015));
+}
+
+TEST_CASE("kernels that memory bounds take a time for bytes and one for instructions on Blackwell", "[catalog]") {
+  // An H100 and an H200 have the same SMs. Time for a byte: a / bandwidth + b / SMs.
+  for (const Kernel kernel : {Kernel::elementwise, Kernel::optimizer}) {
+    CAPTURE(name_of(kernel));
+    const auto time = [&](const char* name) {
+      return 1 / (memory_share(name, kernel) * chip(name).memory_bandwidth.value);
+    };
+    const auto inverse = [](const char* name) { return 1 / chip(name).memory_bandwidth.value; };
+    const double first = time("h100-sxm5-80gb"), second = time("h200-sxm-141gb");
+    const double a = (first - second) / (inverse("h100-sxm5-80gb") - inverse("h200-sxm-141gb"));
+    const double b = (first - a * inverse("h100-sxm5-80gb")) * chip("h100-sxm5-80gb").sms;
+    for (const char* name : {"b200-sxm-180gb", "gb200"}) {
+      CAPTURE(name);
+      const double all = a * inverse(name) + b / chip(name).sms;
+      CHECK(memory_share(name, kernel) == Approx(1 / (all * chip(name).memory_bandwidth.value)).epsilon(0.025));
+    }
+  }
 }
 
 }  // namespace models_test_catalog_chips

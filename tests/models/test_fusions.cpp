@@ -191,6 +191,43 @@ TEST_CASE("a chip under a power limit computes more slowly, in short and in long
       Catch::Contains("x.yaml:5") && Catch::Contains("power.idle"));
 }
 
+TEST_CASE("kernels of gpt-oss on strided, broadcast or mixed operands have the rate of these", "[fusions]") {
+  TransformerOptions options;
+  options.weighted_expert_activation = options.experts_in_turn = options.fused_rotary = true;
+  options.scales_fused_rotary = false;
+  const Layer layer = transformer_network(catalog_config("gpt-oss-20b"), 1, 64, Precision::bf16, options).layers.at(1);
+  Names strided;
+  const auto collect = [&strided](const auto& kernels) {
+    for (const auto& kernel : kernels)
+      if (kind_of(kernel.work.kernel) == Kernel::strided) strided.push_back(kernel.name);
+  };
+  collect(layer.forward);
+  collect(layer.backward);
+  CHECK(strided == Names{"rotary.q.negate",
+                         "rotary.q.cos",
+                         "rotary.q.sin",
+                         "rotary.k.negate",
+                         "rotary.k.cos",
+                         "rotary.k.sin",
+                         "experts.clamp.gate",
+                         "experts.clamp.up",
+                         "experts.bias.weigh",
+                         "experts.bias.add",
+                         "experts.bias.cast.backward",
+                         "experts.bias.weigh.backward",
+                         "experts.clamp.gate.backward",
+                         "experts.clamp.up.backward",
+                         "rotary.k.sin.backward",
+                         "rotary.k.cos.backward",
+                         "rotary.k.negate.backward",
+                         "rotary.q.sin.backward",
+                         "rotary.q.cos.backward",
+                         "rotary.q.negate.backward"});
+  const auto waits =
+      std::count_if(layer.forward.begin(), layer.forward.end(), [](const auto& k) { return k.host_reads; });
+  CHECK(waits == 2);  // for the rows of experts, and for the copy of the activation's offset
+}
+
 TEST_CASE("experts whose activation is weighted add weighted biases to their outputs by kernels of fp32", "[fusions]") {
   constexpr double kTokens = 64;
   const auto moved = [&](bool in_turn) {

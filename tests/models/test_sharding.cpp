@@ -236,7 +236,14 @@ TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]
   const int first = index_of(again.backward, "attention 0");
   CHECK(exchange_of(again.backward_exchanges, "attention.keys.1").kernels_before == first + 1);
   CHECK(exchange_of(again.backward_exchanges, "attention.keys.1").needed_by == first + 2);
-  CHECK(index_of(again.backward, "attention.merge") < index_of(again.backward, "attention.backward 0"));
+  CHECK(index_of(again.backward, "attention.merge.3") < index_of(again.backward, "attention.backward 0"));
+  // Three of four steps merge sums of the softmax and the output, and gradients of queries, keys and values.
+  const auto merges = [](const auto& kernels) {
+    return std::count_if(kernels.begin(), kernels.end(),
+                         [](const auto& k) { return k.name.find("merge.") != k.name.npos; });
+  };
+  CHECK(merges(none.forward) == 6);
+  CHECK(merges(none.backward) == 9);
   CHECK(again.activations() < none.activations());
   CHECK((again.activations() + again.backward_transient).value <=
         (none.activations() + none.backward_transient).value * (1 + 1e-12));

@@ -90,6 +90,9 @@ TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unl
   // The GPU has two layers, four micro-batches and 8 experts. Some 30 kernels share the launches in whole numbers.
   const double added_launches = launches("fp8", stated, "") - launches("fp8", "", "");
   CHECK(added_launches == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));
+  const std::string beside = ", expert_parallel: {size: 8, overlap: true}", paired = stated + ", paired_launches: 400";
+  CHECK(launches("fp8", paired, beside) - launches("fp8", stated, beside) == Approx(2 * 4 * 400).epsilon(0.05));
+  CHECK(launches("fp8", paired, "") == Approx(launches("fp8", stated, "")));
   CHECK(launches("fp8", stated, dropping) == Approx(launches("fp8", "", dropping)));
   CHECK(launches("bf16", stated, "") == Approx(launches("bf16", "", "")));
 }

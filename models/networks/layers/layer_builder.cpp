@@ -115,7 +115,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn, in_blocks), {}});
   if (casts_input && l.input_gradient)
-    op.backward.push_back({autocast_kernel(l.name + ".input_gradient_cast", rows_ * l.in), {}});
+    op.backward.push_back({widening_kernel(l.name + ".input_gradient_cast", rows_ * l.in), {}});
   if (!l.regather.empty() && !frozen) {
     op.backward_exchanges.push_back({l.regather, Axis::tensor, ExchangeKind::all_gather, input_element * (rows_ * l.in),
                                      0, static_cast<int>(op.backward.size()), true});
@@ -167,6 +167,10 @@ KernelCall LayerBuilder::autocast_kernel(const std::string& name, double element
   return elementwise(name, (element_size(Precision::fp32) + element_size(precision_)) * elements, precision_);
 }
 
+KernelCall LayerBuilder::widening_kernel(const std::string& name, double elements) const {
+  return strided_elementwise(name, (element_size(Precision::fp32) + element_size(precision_)) * elements, precision_);
+}
+
 void LayerBuilder::cast_weights(Operator& op, const std::string& name, double elements) const {
   if (!autocast_) return;
   op.forward.push_back(autocast_kernel(name + ".weight_cast", elements));
@@ -175,7 +179,7 @@ void LayerBuilder::cast_weights(Operator& op, const std::string& name, double el
 
 void LayerBuilder::cast_gradient(Operator& op, const std::string& name, double elements) const {
   if (!autocast_) return;
-  BackwardKernel cast = for_weights(autocast_kernel(name + "_gradient_cast", elements), {});
+  BackwardKernel cast = for_weights(widening_kernel(name + "_gradient_cast", elements), {});
   std::swap(cast.gradients_ready, op.backward.back().gradients_ready);
   op.backward.push_back(std::move(cast));
 }
@@ -322,7 +326,9 @@ void LayerBuilder::join(std::string name, Bytes mask) {
     op.backward.push_back({elementwise(name + ".gradient_cast", tensor + branch, precision_), {}});
     op.backward_live = branch;
   }
-  op.forward.push_back(elementwise(std::move(name), tensor * 2 + branch + mask, precision_));
+  const Bytes moved = tensor * 2 + branch + mask;
+  op.forward.push_back(autocast_ ? strided_elementwise(std::move(name), moved, precision_)
+                                 : elementwise(std::move(name), moved, precision_));
   op.forward_live = tensor * 2;
   add(std::move(op));  // before the fork ends: the incoming gradient is the held one
   held_.pop_back();

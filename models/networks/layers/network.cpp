@@ -93,6 +93,10 @@ KernelCall elementwise(std::string name, Bytes bytes, Precision precision) {
   return kernel_call(std::move(name), Kernel::elementwise, Flops{}, bytes, precision);
 }
 
+KernelCall strided_elementwise(std::string name, Bytes bytes, Precision precision) {
+  return kernel_call(std::move(name), Kernel::strided, Flops{}, bytes, precision);
+}
+
 void require_training_precision(Precision precision) {
   switch (precision) {
     case Precision::fp64:

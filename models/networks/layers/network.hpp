@@ -131,6 +131,8 @@ KernelCall gemm(std::string name, double m, double n, double k, Precision, doubl
                 bool in_blocks = false);
 /// A kernel that only moves bytes (reads and writes together).
 KernelCall elementwise(std::string name, Bytes, Precision);
+/// An eager elementwise kernel on strided, broadcast or mixed operands (`Kernel::strided`).
+KernelCall strided_elementwise(std::string name, Bytes, Precision);
 KernelCall kernel_call(std::string name, Kernel, Flops, Bytes, Precision);
 
 /// Throws UserError unless the precision is fp64, fp32, tf32, fp16 or bf16: weights, activations and matrix products

@@ -110,6 +110,8 @@ struct SplitRules {
   /// true: a token is sent once to each rank that has some of its experts, and their sum comes back; false: one row for
   /// each expert.
   bool one_row_a_rank = false;
+  /// A forward and a backward pass of two micro-batches alternate layer by layer, so that exchanges are hidden.
+  bool pairs_passes = false;
   /// Rows, and the gradients of rows that come back, are sent in fp8 with a scale for 128 elements.
   bool fp8_dispatch = false;
   /// Exchanges of input gradients overlap with the kernels of weight gradients.

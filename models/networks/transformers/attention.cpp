@@ -38,7 +38,8 @@ BackwardKernel bias_gradient(const TransformerLayout& l, const AttentionShape& a
 
 /// Replaces the kernels by one for each step of the ring. The keys and values of the next step are sent meanwhile;
 /// backward their gradients follow them, and return to their rank after the last step (Liu, Zaharia & Abbeel 2023).
-/// Partial results are merged in fp32.
+/// Partial results are merged in fp32: after each step but the first a kernel merges the sums of the softmax, one the
+/// output, and backward one each the gradients of queries, keys and values (TransformerEngine, context_parallel.py).
 void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShape& a, const AttentionTensors& t) {
   const std::string name = a.prefix + "attention";
   const Axis axis = l.sharding().splits_context() ? Axis::ring : Axis::context;
@@ -64,9 +65,18 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
   }
   sort_stably(op.backward_exchanges,
               [](const Exchange& x, const Exchange& y) { return x.kernels_before < y.kernels_before; });
-  const double merges = a.ring - 1, wide = 3 * (element_size(Precision::fp32) / l.size());
-  op.forward.push_back(elementwise(name + ".merge", t.output * (merges * wide), l.precision));
-  op.backward.push_back({elementwise(name + ".gradient_merge", (t.query + moved) * (merges * wide), l.precision), {}});
+  const double wide = 3 * (element_size(Precision::fp32) / l.size());
+  for (int i = 1; i < a.ring; ++i) {
+    const std::string step = std::to_string(i);
+    const auto merge = [&](const char* what, Bytes bytes) {
+      return elementwise(name + what + step, bytes, l.precision);
+    };
+    op.forward.push_back(merge(".sums_merge.", t.log_sum_exp * 3));
+    op.forward.push_back(merge(".merge.", t.output * wide));
+    for (const auto& [what, tensor] :
+         {std::pair{".query_merge.", t.query}, {".key_merge.", t.key}, {".value_merge.", t.value}})
+      op.backward.push_back({merge(what, tensor * wide), {}});
+  }
   op.forward_live = moved * 2 + t.output;  // keys and values in use and incoming ones; a partial result
   op.backward_live += moved * 4;           // also the gradients that go round
 }
@@ -226,17 +236,21 @@ void head_norms(LayerBuilder& b, const TransformerLayout& l, const AttentionShap
 
 /// Rotates and scales a tensor by the eager kernels of Megatron-Core, whose fused kernel does not scale (models/common/
 /// embeddings/rope_utils.py, _apply_rotary_pos_emb_bshd): the half that changes sign, a concatenation, two products, a sum
-/// and another concatenation; backward also the gradients of the slices and their sum.
+/// and another concatenation; backward also the gradients of the slices and their sum. The halves of a head are strided, and
+/// the tables of cosines and sines are broadcast to all heads.
 void rotate_eagerly(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes tensor) {
   const auto kernel = [&](const char* what, double passes) {
     return elementwise(name + "." + what, tensor * passes, l.precision);
   };
+  const auto strided = [&](const char* what, double passes) {
+    return strided_elementwise(name + "." + what, tensor * passes, l.precision);
+  };
   Operator op;
-  op.forward = {kernel("negate", 1), kernel("halves", 2), kernel("cos", 2),
-                kernel("sin", 2),    kernel("add", 3),    kernel("concat", 2)};
-  op.backward = {{kernel("sin.backward", 2), {}},    {kernel("cos.backward", 2), {}},
-                 {kernel("negate.backward", 1), {}}, {kernel("halves.backward", 2), {}},
-                 {kernel("slice.backward", 3), {}},  {kernel("add.backward", 3), {}}};
+  op.forward = {strided("negate", 1), kernel("halves", 2), strided("cos", 2),
+                strided("sin", 2),    kernel("add", 3),    kernel("concat", 2)};
+  op.backward = {{strided("sin.backward", 2), {}},    {strided("cos.backward", 2), {}},
+                 {strided("negate.backward", 1), {}}, {kernel("halves.backward", 2), {}},
+                 {kernel("slice.backward", 3), {}},   {kernel("add.backward", 3), {}}};
   op.forward_live = op.backward_live = tensor * 3;
   b.add(std::move(op));
 }

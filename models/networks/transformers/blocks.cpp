@@ -222,7 +222,8 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
 
 /// Clamps the inputs of the experts' gated activation by eager kernels, as Megatron-Core does before its fused activation
 /// (fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl). Forward: one kernel for the gate, one for the other
-/// half, and a concatenation. Backward: a kernel for each half that reads what was clamped, and a concatenation.
+/// half, and a concatenation. Backward: a kernel for each half that reads what was clamped, and a concatenation. Halves are
+/// strided: every second run of `width` elements.
 void clamp_inputs(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   if (!f.routed || l.config.activation_limit == 0 || !l.options.weighted_expert_activation ||
       !l.options.experts_in_turn)
@@ -230,10 +231,12 @@ void clamp_inputs(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   const Bytes half = b.row_bytes(f.width);
   Operator op;
   const auto kernel = [&](const char* name, double halves) {
-    return elementwise(std::string("experts.clamp.") + name, half * halves, l.precision);
+    return strided_elementwise(std::string("experts.clamp.") + name, half * halves, l.precision);
   };
-  op.forward = {kernel("gate", 2), kernel("up", 2), kernel("concat", 4)};
-  op.backward = {{kernel("gate.backward", 3), {}}, {kernel("up.backward", 3), {}}, {kernel("concat.backward", 4), {}}};
+  const KernelCall concat = elementwise("experts.clamp.concat", half * 4, l.precision);
+  op.forward = {kernel("gate", 2), kernel("up", 2), concat};
+  op.forward.back().host_reads = true;  // the host copies the offset of the activation to the GPU, and waits for it
+  op.backward = {{kernel("gate.backward", 3), {}}, {kernel("up.backward", 3), {}}, {concat, {}}};
   op.saved_tensors = {{"experts.clamp.input", half * 2}};
   op.forward_live = half * 4;
   op.backward_live = half * 4;

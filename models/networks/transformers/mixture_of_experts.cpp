@@ -118,23 +118,30 @@ bool weighs_biases(const TransformerLayout& l) {
 /// are in fp32, so the products and sums are too. Forward: products, sums, their concatenation over the experts, a cast.
 /// Backward: the same casts, a concatenation, and the products of the gradient with weights and biases. The kernel of the
 /// bias's gradient belongs to the linear layer. The host launches products and sums for each expert of the rank: two
-/// kernels forward, and backward two products, each with its sum.
+/// kernels forward, and backward two products, each with its sum. Kernels that mix 16 bits and fp32, or read a weight for
+/// a row, load one element at a time.
 void add_weighted_bias(LayerBuilder& b, const TransformerLayout& l) {
   if (!weighs_biases(l)) return;
   const Bytes output = b.row_bytes(l.expert_rows_width());
   const Bytes wide = element_size(Precision::fp32) * (b.rows() * l.expert_rows_width());
   const double experts = static_cast<double>(l.config.experts.count / l.sharding().expert);
-  const auto kernel = [&](const char* name, Bytes moved, double launches = 1) {
-    KernelCall call = elementwise(std::string("experts.bias.") + name, moved, l.precision);
+  const auto kernel = [&](const char* name, Bytes moved) {
+    return elementwise(std::string("experts.bias.") + name, moved, l.precision);
+  };
+  const auto mixed = [&](const char* name, Bytes moved, double launches = 1) {
+    KernelCall call = strided_elementwise(std::string("experts.bias.") + name, moved, l.precision);
     spread_launches({&call}, launches);
     return call;
   };
+  KernelCall sums = kernel("weigh.sums", wide);
+  spread_launches({&sums}, 2 * experts);
   Operator op;
-  op.forward = {kernel("weigh", wide, experts), kernel("add", output + wide * 2, experts), kernel("concat", wide * 2),
+  op.forward = {mixed("weigh", wide, experts), mixed("add", output + wide * 2, experts), kernel("concat", wide * 2),
                 kernel("cast", wide + output)};
-  op.backward = {{kernel("cast.backward", output + wide), {}},
+  op.backward = {{mixed("cast.backward", output + wide), {}},
                  {kernel("add.backward", wide + output * 3), {}},
-                 {kernel("weigh.backward", wide * 5, 4 * experts), {}}};
+                 {mixed("weigh.backward", wide * 4, 2 * experts), {}},
+                 {sums, {}}};
   op.forward_live = output + wide * 2;
   op.backward_live = wide * 2;
   b.add(std::move(op));
@@ -255,9 +262,10 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   const double launches = l.options.expert_layer_launches,
+               paired = l.sharding().pairs_passes ? l.options.paired_launches : 0,
                an_expert = l.options.expert_launches + (weighs_biases(l) ? 2 : 0);
   if (launches > 0 && l.products().is_used && l.sharding().expert_capacity == 0)
-    b.set_launches(launches + an_expert * static_cast<double>(e.count / l.sharding().expert));
+    b.set_launches(launches + paired + an_expert * static_cast<double>(e.count / l.sharding().expert));
   if (e.latent_size > 0)
     b.linear({.name = "latent_down", .in = l.hidden(), .out = l.expert_rows_width(), .keeps_input = false});
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {

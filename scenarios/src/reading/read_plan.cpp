@@ -385,6 +385,7 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   read_data_parallel(choice, plan, fields, cluster, stack, library, tensor_room);
   fields.finish();
   choose_pairs(choice, stack);
+  choice.sharding.pairs_passes = choice.pairs_passes;
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs in plan.data_parallel", key));
