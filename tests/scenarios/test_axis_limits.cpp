@@ -154,6 +154,12 @@ TEST_CASE("explain --batch prints the step that run has and the steps that learn
     CHECK_THAT(row, Contains(fmt::format(" {:.0f} ", target.at("steps").at("mean").get<double>())));
     CHECK_THAT(row, Contains("  " + long_time(Seconds{target.at("time_s").at("mean").get<double>()})));
   }
+  // By the formula of a noise scale, both print the same steps, samples and time.
+  const std::string formula = " " TRAINYARD_SOURCE_DIR
+                              "/scenarios/resnet50-4xv100-pcie.yaml --set 'learn={task: noise-scale, least_steps: 500, "
+                              "noise_scale: 1000}' --set plan.global_batch_size=4096 --set plan.micro_batch_size=32";
+  CHECK_THAT(shell.trainyard("learn" + formula).out, Contains(": 32.4 min · 622 steps · 2,548,000 samples · "));
+  CHECK_THAT(shell.trainyard("explain --batch" + formula).out, Contains("  622    2,548,000   32.4 min"));
 }
 
 }  // namespace scenarios_test_axis_limits
