@@ -107,7 +107,7 @@ class Mechanism {
 
   // Properties.
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
-  virtual bool averages_parameters() const { return false; }  ///< what replicas all-reduce are parameters
+  virtual bool averages_parameters() const { return false; }  ///< replicas all-reduce parameters, not gradients
   virtual bool ranks_alike() const { return true; }  ///< all ranks run the training program; there are no other actors
   virtual bool is_synchronous() const { return true; }  ///< all workers execute each step together
   /// The reason why gradients cannot be compressed before they are sent; "": they can.

@@ -1,8 +1,11 @@
 // The limits of data, tensor and pipeline parallelism, each used alone.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/axis_limits.hpp"
 #include "scenarios/src/studies/sweeps/scaling_knee.hpp"
@@ -129,6 +132,34 @@ TEST_CASE("explain --batch draws the time to the target and the published errors
   CHECK(points.at(8).at("batch") == 65536);
   CHECK(points.at(8).at("published_error_percent") > points.at(5).at("published_error_percent"));
   CHECK_FALSE(points.at(9).contains("published_error_percent"));
+}
+
+TEST_CASE("explain --batch prints the step that run has and the steps that learn needs, in the same digits",
+          "[learn][cli]") {
+  const TopoFolder shell;
+  std::istringstream lines(shell.trainyard("explain learn-batch-size --batch").out);
+  std::map<std::string, std::string> rows;  // indexed by batch
+  for (std::string line; std::getline(lines, line);)
+    if (const std::size_t begin = line.find_first_not_of(' '); begin != std::string::npos)
+      rows[line.substr(begin, line.find(' ', begin) - begin)] = line;
+  for (const int batch : {64, 256, 512}) {
+    CAPTURE(batch);
+    const std::string sets =
+        fmt::format(" --set plan.global_batch_size={} --set plan.micro_batch_size={} --json -", batch, batch / 8);
+    const nlohmann::json run = parse_json(shell.trainyard("run learn-batch-size --no-what-if" + sets).out),
+                         learned = parse_json(shell.trainyard("learn learn-batch-size" + sets).out);
+    const nlohmann::json& target = learned.at("variants").at(0).at("to_target");
+    const std::string& row = rows[fmt::format("{}", batch)];
+    CHECK_THAT(row, Contains(fmt::format(" {}  {} ", batch, show(Seconds{run.at("step_time_s").get<double>()}))));
+    CHECK_THAT(row, Contains(fmt::format(" {:.0f} ", target.at("steps").at("mean").get<double>())));
+    CHECK_THAT(row, Contains("  " + long_time(Seconds{target.at("time_s").at("mean").get<double>()})));
+  }
+  // By the formula of a noise scale, both print the same steps, samples and time.
+  const std::string formula = " " TRAINYARD_SOURCE_DIR
+                              "/scenarios/resnet50-4xv100-pcie.yaml --set 'learn={task: noise-scale, least_steps: 500, "
+                              "noise_scale: 1000}' --set plan.global_batch_size=4096 --set plan.micro_batch_size=32";
+  CHECK_THAT(shell.trainyard("learn" + formula).out, Contains(": 32.4 min · 622 steps · 2,548,000 samples · "));
+  CHECK_THAT(shell.trainyard("explain --batch" + formula).out, Contains("  622    2,548,000   32.4 min"));
 }
 
 }  // namespace scenarios_test_axis_limits

@@ -99,7 +99,7 @@ TEST_CASE("the answers of both kinds of engines of a hybrid are those of the ste
     const Scenario s = loop_scenario(with_hybrid(on_nodes(all, only_generate)));
     const PostTrainingResult r = *simulate_here(s, {.critical_path = false}).post_training;
     const auto answers = static_cast<std::size_t>(s.post_training->samples());
-    double apart_answers = 0;  // of the first engines, which have GPUs that only generate
+    double apart_answers = 0;  // number of answers of the first engines, whose GPUs only generate
     for (std::size_t i = 0; i < answers; ++i)
       if (dealt_share(i, answers, static_cast<std::size_t>(r.engines)) < static_cast<std::size_t>(8 * only_generate))
         ++apart_answers;

@@ -98,9 +98,9 @@ void compare_with_floors(unsigned seed, int most) {
   }
   INFO(compared << " plans, mean floor " << sum_of_shares / compared << " of the step");
   CHECK(compared > 4 * most);
-  // The host limits such small networks, and the floor counts little of the host's time. Nor does the floor count that
-  // exchanges slow kernels, in torchtitan twofold.
-  CHECK(sum_of_shares / compared > 0.72);
+  // The floor counts no exchanges without a model of NCCL, such as those of TPUs, and not that exchanges slow kernels, in
+  // torchtitan twofold.
+  CHECK(sum_of_shares / compared > 0.76);
 }
 
 }  // namespace

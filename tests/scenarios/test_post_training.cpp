@@ -169,7 +169,8 @@ TEST_CASE("a one-step-off loop takes the longer of its halves, and only the gene
   CHECK(synchronous.step_time.value == Approx(overlapped.generation.value + training_half + overlapped.weights.value));
   CHECK(overlapped.step_time.value ==
         Approx(std::max(overlapped.generation.value, training_half) + overlapped.weights.value));
-  CHECK(overlapped.limit == (overlapped.generation.value > training_half ? "generation" : "training"));
+  CHECK(overlapped.limit ==
+        (overlapped.generation.value > training_half ? LoopLimit::generation : LoopLimit::training));
   // The engines are the same: the schedule does not change the generation.
   CHECK(overlapped.generation.value == synchronous.generation.value);
 

@@ -131,7 +131,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.stages[1].breakdown.exposed_communication["p2p"] = 0.5;
   r.stages[1].memory.rank = 4;
   r.all_reduce = {
-      "ring", "flows", false, 2, {{"ring", 2, Bytes{1e6}, Seconds{1e-3}}, {"tree", 1, Bytes{1e6}, Seconds{2e-3}}}};
+      "ring", "flows", true, 2, {{"ring", 2, Bytes{1e6}, Seconds{1e-3}}, {"tree", 1, Bytes{1e6}, Seconds{2e-3}}}};
   r.compression = {"top-k of 1 %", Bytes{8}, Bytes{2}, Seconds{0.25}, Seconds{0.125}};
   r.breakdown.compression.value = r.stages[1].breakdown.compression.value = 0.375;
   r.host_memory.peak.value = 5;
@@ -173,6 +173,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.energy->pue = 1.5;
   r.energy->not_stated = "switch";
   r.post_training.emplace();
+  r.post_training->limit = LoopLimit::both_in_turn;
   r.post_training->likely_step_times = {40, 60};
   r.post_training->likely_samples = {2, 3};
   r.post_training->staleness = {{0, 3}, {1, 5}};
@@ -213,6 +214,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   CHECK(j.at("tokens_per_J") == Approx(100 * 2 / 6.0));
   CHECK(figure<std::optional<double>>(back.replicas, "spectral_gap") == 0.25);
   CHECK(figure<std::vector<NamedTime>>(back.servers, "stages").at(0).time == 0.5);
+  CHECK(back.all_reduce.averages_parameters);
+  CHECK(back.post_training->limit == LoopLimit::both_in_turn);
   CHECK(back.changes[0].set == "plan.recompute=full");
   CHECK(j.at("memory_bytes").at("stages")[1] == j.at("stages")[1].at("memory_bytes"));
   CHECK(back.stages.at(1).layers == 3);

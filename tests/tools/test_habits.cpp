@@ -113,6 +113,12 @@ TEST_CASE("explain says that gradients are summed where they are", "[cli]") {
   const auto text = [&](const std::string& scenario) { return shell.trainyard("explain " + scenario).out; };
   CHECK_THAT(text("gpt2-xl-ddp-dgx-a100"), Contains("gradients are summed by"));
   CHECK_THAT(text("learn-local-sgd"), Contains("parameters are averaged by") && !Contains("gradients"));
+  const auto averages = [&](const std::string& scenario) -> bool {
+    return trainyard::parse_json(
+        shell.trainyard("run " + scenario + " --no-what-if --json -").out)["all_reduce"]["averages_parameters"];
+  };
+  CHECK_FALSE(averages("gpt2-xl-ddp-dgx-a100"));
+  CHECK(averages("learn-local-sgd"));
   for (const char* scenario : {"learn-topk-1gbit", "generation-llama3-70b-2xh100 --set generation.requests=16"})
     CHECK_THAT(text(scenario), !Contains("are summed by"));
 }

@@ -55,6 +55,13 @@ std::size_t printed_sides(const PageFolder& folder, const std::string& page) {
   return count("MediaBox [0 0 594.9") == count("MediaBox") ? count("MediaBox") : 0;
 }
 
+/// Returns the elements of a page without the scripts, which have all sentences in them.
+std::string without_scripts(std::string dom) {
+  for (std::size_t at = 0; (at = dom.find("<script", at)) != std::string::npos;)
+    dom.erase(at, dom.find("</script>", at) - at);
+  return dom;
+}
+
 std::string attribute(const std::string& dom, const std::string& name) {
   std::smatch found;
   const std::string head = dom.substr(0, 2000);
@@ -116,6 +123,86 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
         CHECK(read_number(shown) == Approx(value.get<double>()).epsilon(6e-3).margin(1e-6));
     }
     CHECK(figures >= 2);
+  }
+}
+
+TEST_CASE("sentences of pages about intervals, passes and small differences follow the answer", "[.chromium]") {
+  const PageFolder folder;
+  const auto run_page = [&folder](const std::string& words) {
+    REQUIRE(folder.trainyard(words + " --html p.html --json p.json").exit == 0);
+    return without_scripts(render(folder, "p.html").dom);
+  };
+  const std::string scenarios = TRAINYARD_SOURCE_DIR "/scenarios/";
+  const std::string engines = "run " + scenarios + "generation-llama3-70b-2xh100.yaml --no-what-if";
+  const std::string loop = "run " + scenarios + "post-training-llama3-8b-16xh100.yaml --no-what-if";
+  const std::string uncovered = "The interval does not cover what no measured ";
+  for (const bool is_measured : {true, false}) {
+    CAPTURE(is_measured);
+    const std::string of_engines = run_page(engines + (is_measured ? "" : " --set cluster.node=mi300x-8x"));
+    const std::string gpu = trainyard::parse_json(folder.text("p.json"))["generation"]["unmeasured"];
+    CHECK(gpu.empty() == is_measured);
+    CHECK_THAT(of_engines, Contains("Of a forward pass of the plan."));
+    CHECK((of_engines.find(uncovered + "engine has: " + gpu + ".") != std::string::npos) == !is_measured);
+    const std::string of_loop = run_page(loop + (is_measured ? "" : " --set cluster.node=dgx-b200"));
+    const std::string chip = trainyard::parse_json(folder.text("p.json"))["post_training"]["unmeasured"];
+    CHECK(chip.empty() == is_measured);
+    CHECK_THAT(of_loop,
+               !Contains("Of a forward pass of the plan.") && Contains("Of an optimizer step of the training half."));
+    CHECK((of_loop.find(uncovered + "loop has: " + chip + ".") != std::string::npos) == !is_measured);
+  }
+  CHECK_THAT(run_page("run small.yaml"), !Contains("Of a forward pass of the plan.") && !Contains(uncovered));
+  CHECK_THAT(run_page("run " + scenarios + "post-training-dpo-llama3-8b-8xh100.yaml --no-what-if"),
+             Contains("Of an optimizer step of the training step.") && !Contains("training half<"));
+  // Scenarios that are alike but for 0.1 % of a rate, and others.
+  std::string close = folder.text("small.yaml");
+  const std::string node = "node: dgx-1v";
+  close.replace(close.find(node), node.size(), "node: {base: dgx-1v, gpu: {memory_bandwidth: 901 GB/s}}");
+  folder.write("close.yaml", close);
+  for (const char* other : {"close.yaml", "other.yaml"}) {
+    CAPTURE(other);
+    const std::string page = run_page(std::string("compare small.yaml ") + other);
+    const json all = trainyard::parse_json(folder.text("p.json"))["scenarios"];
+    const double ratio = all[0]["tokens_per_s"].get<double>() / all[1]["tokens_per_s"].get<double>();
+    const bool is_tie = std::abs(std::max(ratio, 1 / ratio) - 1) < 0.005;
+    CHECK(is_tie == (std::string(other) == "close.yaml"));
+    CHECK((page.find("differ by less than 0.5 %") != std::string::npos) == is_tie);
+  }
+}
+
+// Regression: page and screen of `size` rounded thresholds apart, and both chose labels of compared figures themselves.
+TEST_CASE("pages have the labels and the thresholds of the screen", "[.chromium]") {
+  const PageFolder folder;
+  const std::string scenarios = TRAINYARD_SOURCE_DIR "/scenarios/";
+  const std::string loop = scenarios + "post-training-llama3-8b-16xh100.yaml",
+                    engines = scenarios + "generation-llama3-70b-2xh100.yaml";
+  for (const std::string& words : {loop + " " + loop, engines + " " + engines, loop + " " + engines + " small.yaml"}) {
+    CAPTURE(words);
+    const TopoAnswer answer = folder.trainyard("compare " + words + " --html p.html");
+    REQUIRE(answer.exit == 0);
+    const std::string page = without_scripts(render(folder, "p.html").dom);
+    const json labels = data_of_page(folder.text("p.html"))["labels"];
+    for (const char* label : {"time", "loop_pass", "engine_pass"}) {
+      const std::string text = labels[label];
+      if (text.empty()) continue;
+      CHECK_THAT(answer.out, Contains("\n" + text + " "));
+      CHECK_THAT(page, Contains("<td>" + text + "</td>") || Contains(">" + text + "<"));
+    }
+    CHECK_THAT(answer.out, Contains("\nMFU" + labels["of_pass"].get<std::string>() + " "));
+    CHECK_THAT(page, Contains(">MFU" + labels["of_pass"].get<std::string>() + "<"));
+  }
+  const std::string size =
+      "size small.yaml --tokens 10M --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100 --work 100K "
+      "--prices " +
+      scenarios + "prices-example.yml";
+  const TopoAnswer answer = folder.trainyard(size + " --html p.html");
+  const json amounts = data_of_page(folder.text("p.html"))["threshold_amounts"];
+  REQUIRE(amounts.size() >= 2);
+  const std::string page = without_scripts(render(folder, "p.html").dom);
+  for (const json& amount : amounts) {
+    const std::string text = amount["threshold"];
+    CHECK((answer.out.find("below " + text) != std::string::npos ||
+           answer.out.find("above " + text) != std::string::npos));
+    CHECK_THAT(page, Contains(">" + text + "<"));
   }
 }
 

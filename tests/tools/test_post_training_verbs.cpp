@@ -42,7 +42,7 @@ std::string loop_screen(const char* staleness, double most) {
 TEST_CASE("the screen of a loop says below its first figure that the training half does not fit", "[post-training]") {
   const Scenario s = read_scenario(shipped_file(kLoop));
   Result r;
-  r.post_training.emplace();
+  r.post_training.emplace().generation_gpus = 16;
   CHECK_THAT(post_training_screen(s, r), !Contains("DOES NOT FIT"));
   r.risk = 1;
   r.memory.peak = Bytes{379.0 * (1U << 30)};
@@ -50,6 +50,24 @@ TEST_CASE("the screen of a loop says below its first figure that the training ha
   CHECK_THAT(
       post_training_screen(s, r),
       Contains("the training half DOES NOT FIT: 379.0 of 80.0 GiB a GPU; this loop step needs GPUs with more memory"));
+}
+
+// Regression: DPO has no rollouts, and so no half that generates.
+TEST_CASE("a loop without rollouts has a training step, and no training half", "[post-training]") {
+  const test::TopoFolder shell;
+  const std::string file = "'" + shipped_file("scenarios/post-training-dpo-llama3-8b-8xh100.yaml").string() + "' ";
+  const std::string sets = "--set cluster.node.gpu.memory_capacity=40GiB";
+  for (const std::string& words :
+       {"run " + file + "--no-what-if " + sets, "explain " + file, "explain --doubt " + file,
+        "sweep " + file + "--set plan.micro_batch_size=1,2 --markdown", "compare " + file + file}) {
+    CAPTURE(words);
+    const test::TopoAnswer answer = shell.trainyard(words);
+    CHECK(answer.err.empty());
+    CHECK_THAT(answer.out, Contains("training step") && !Contains("training half"));
+  }
+  const std::string loop = "'" + shipped_file(kLoop).string() + "' ";
+  CHECK_THAT(shell.trainyard("explain " + loop).out, Contains("of an optimizer step of its training half: "));
+  CHECK_THAT(shell.trainyard("compare " + loop + file).out, Contains("samples/s of the training half or step"));
 }
 
 TEST_CASE("the screen explains an answer that is staler than the bound, and none within it", "[post-training]") {

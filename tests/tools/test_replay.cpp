@@ -356,6 +356,30 @@ TEST_CASE("a step in which the host is ahead of the GPU takes the GPU's time", "
   CHECK(shell.replayed("bound.sqlite") == Approx(196e-6).epsilon(1e-9));
 }
 
+TEST_CASE(
+    "replayed kernels take their recorded time on every GPU, and pauses for the host are left out without its calls",
+    "[replay][kineto]") {
+  const TraceFolder shell;
+  const auto kernel = [](double begin, double length) {
+    return nlohmann::json{{"ph", "X"},     {"cat", "kernel"}, {"name", "gemm"}, {"ts", begin},
+                          {"dur", length}, {"pid", 0},        {"tid", 7},       {"args", {{"stream", 7}}}};
+  };
+  // A pause of 40 us lies between the kernels.
+  shell.write("one.json", nlohmann::json{{"distributedInfo", {{"rank", 0}, {"world_size", 1}}},
+                                         {"traceEvents", {kernel(1000, 100), kernel(1140, 50)}}}
+                              .dump());
+  for (const char* node : {"dgx-1v", "dgx-a100", "dgx-h100"}) {
+    CAPTURE(node);
+    const std::string words = std::string("replay one.json --on ") + node;
+    const nlohmann::json answer = shell.answer(words);
+    CHECK(answer["recorded_s"] == Approx(190e-6).epsilon(1e-9));
+    CHECK(answer["time_s"] == Approx(150e-6).epsilon(1e-9));
+    CHECK_THAT(shell.trainyard(words).out,
+               Catch::Matchers::Contains("kernels and copies take their recorded time, whatever the GPUs") &&
+                   Catch::Matchers::Contains("it has no calls of the host: each work begins when its stream is free"));
+  }
+}
+
 TEST_CASE("an export of Nsight Systems is replayed and compared as a profile is", "[replay][kineto]") {
   const TraceFolder shell;
   write_database(shell.path() / "rank0.sqlite", kNsightExport);

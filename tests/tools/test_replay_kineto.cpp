@@ -217,10 +217,8 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   shell.check_replay_refused("t.json --step 3", "t.json: no ProfilerStep#3; steps that all traces have: 0, 7, 14, 21");
 }
 
-TEST_CASE(
-    "a profile whose ids, clocks or times are damaged takes the time of the whole one, and the answer says what was "
-    "mended",
-    "[replay][kineto]") {
+TEST_CASE("a profile with damaged ids, clocks or times takes the time of the whole one, and says what was mended",
+          "[replay][kineto]") {
   const TraceFolder shell;
   json whole = json::array(), info;
   read_kineto_items(TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/kineto-ddp-by-hand.json.gz",

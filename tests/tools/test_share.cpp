@@ -6,6 +6,8 @@
 
 namespace tools_test_share {
 
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using nlohmann::json;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
@@ -71,6 +73,14 @@ TEST_CASE("share refuses files without jobs, and run refuses files with jobs", "
   const TopoAnswer run = folder.trainyard("run jobs.yaml");
   CHECK(run.exit == 2);
   CHECK(run.err.find("trainyard share FILE") != std::string::npos);
+  // An error that an override causes elsewhere in the file names the override.
+  const auto refusal = [&folder](const std::string& sets) { return folder.trainyard("share jobs.yaml" + sets).err; };
+  const std::string fine = " --set jobs.1.placement=packed";
+  CHECK_THAT(refusal(fine + " --set jobs.0.plan.tensor_parallel=3" + fine),
+             StartsWith("--set jobs.0.plan.tensor_parallel: plan: tensor 3 ") && !Contains("jobs.yaml"));
+  CHECK_THAT(refusal(" --set cluster.nodes=1" + fine),
+             StartsWith("--set cluster.nodes: jobs.nodes: ") && Contains("the most is 1"));
+  CHECK_THAT(refusal(" --set jobs.0.transport=native"), StartsWith("--set jobs.0.transport: jobs: "));
   const TopoAnswer missing = folder.trainyard("share jbs.yaml");
   CHECK(missing.exit == 2);
 }

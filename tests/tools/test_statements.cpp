@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -312,6 +313,50 @@ TEST_CASE("a comparison of trainings prints the interval of each step that the J
     const auto ends = variant["step_time_interval_s"].get<std::array<double, 2>>();
     CHECK_THAT(text, Contains(show(Seconds{ends[0]}) + " to " + show(Seconds{ends[1]})));
   }
+}
+
+TEST_CASE("learn reaches its target at the first evaluation that has it, at the interval that it prints", "[learn]") {
+  const TopoFolder shell;
+  const std::string text = shell.trainyard("learn learn-batch-size").out;
+  const auto run = parse_json(shell.trainyard("learn learn-batch-size --json -").out)["variants"][0]["runs"][0];
+  constexpr double target = 0.8;
+  const auto& points = run["points"];
+  double first = -1;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (first < 0 && points[i]["accuracy"].get<double>() >= target) first = points[i]["steps"];
+    if (i > 0) CHECK(std::fmod(points[i]["steps"].get<double>() - points[i - 1]["steps"].get<double>(), 2.0) == 0);
+  }
+  CHECK(run["reached"]["steps"] == first);
+  CHECK_THAT(text, Contains(fmt::format("accuracy 80 %: {} · {:.0f} steps",
+                                        show(Seconds{run["reached"]["time_s"].get<double>()}), first)) &&
+                       Contains("at the first evaluation that reaches it, one every 2 steps (learn.evaluate_every)"));
+  // An evaluation after each step needs no such words, and finds the target no later.
+  const std::string each = " --set learn.evaluate_every=1";
+  CHECK_THAT(shell.trainyard("learn learn-batch-size" + each).out, !Contains("at the first evaluation"));
+  CHECK(parse_json(shell.trainyard("learn learn-batch-size --json -" + each)
+                       .out)["variants"][0]["runs"][0]["reached"]["steps"] <= first);
+}
+
+TEST_CASE("± of learn is half of the 95 % interval of the mean over the seeds", "[learn]") {
+  const TopoFolder shell;
+  const std::string words =
+      "learn learn-local-sgd --compare plan.data_parallel.local_steps=1,8 --set learn.steps=8 --seeds 3 ";
+  const std::string text = shell.trainyard(words).out;
+  CHECK_THAT(text, Contains("±: half of the 95 % interval of the mean over the seeds\n"));
+  for (const auto& variant : parse_json(shell.trainyard(words + "--json -").out)["variants"]) {
+    double sum = 0, squares = 0;
+    for (const auto& run : variant["runs"]) sum += run["points"].back()["loss"].get<double>();
+    const double mean = sum / 3;
+    for (const auto& run : variant["runs"]) squares += std::pow(run["points"].back()["loss"].get<double>() - mean, 2);
+    constexpr double student = 4.302653;  // 97.5 % of Student's t with 2 degrees of freedom
+    const double half = student * std::sqrt(squares / 2 / 3);
+    CHECK(variant["final"]["loss"]["mean"].get<double>() == Approx(mean));
+    CHECK(variant["final"]["loss"]["half_width"].get<double>() == Approx(half));
+    CHECK_THAT(text, Contains(fmt::format("{:.4g} ± {:.4g}", mean, half)));
+  }
+  CHECK_THAT(
+      shell.trainyard("learn learn-local-sgd --compare plan.data_parallel.local_steps=1,8 --set learn.steps=2").out,
+      !Contains("±"));
 }
 
 TEST_CASE("errors name the flag whose value is wrong", "[cli]") {

@@ -80,16 +80,7 @@ void add_engines(const Comparison& comparison, ComparedFigures& figures) {
 
 /// Adds the time that is compared, of a loop with its parts and the GPUs of all its nodes.
 void add_steps(const Comparison& comparison, ComparedFigures& figures) {
-  const auto is_loop = [](const Result& r) { return r.post_training.has_value(); };
-  const bool all_loops = std::ranges::all_of(comparison.results, is_loop);
-  const bool any_loop = std::ranges::any_of(comparison.results, is_loop);
-  const auto has_engines = [](const Result& r) { return r.generation.has_value(); };
-  const bool all_engines = std::ranges::all_of(comparison.results, has_engines);
-  const bool any_engines = std::ranges::any_of(comparison.results, has_engines);
-  const std::string step = all_loops     ? "loop step"
-                           : all_engines ? "time until the last answer"
-                                         : std::string("step") + (any_loop ? ", of a loop the loop step" : "") +
-                                               (any_engines ? ", of engines the time until the last answer" : "");
+  const std::string step = labels_of(comparison).time;
   figures.add(step, [](const Result& r) { return show(r.main_time()); });
   std::vector<std::string> changes{"against the first"}, slower{"slower with probability"};
   for (std::size_t i = 0; i < comparison.results.size(); ++i) {
@@ -107,14 +98,14 @@ void add_steps(const Comparison& comparison, ComparedFigures& figures) {
                                          : r.likely_step_times);
   });
   figures.add_row(std::move(slower));
-  if (!any_loop) return;
+  if (labels_of(comparison).loop_pass.empty()) return;
   for (std::size_t part = 0; part < parts_of_loop({}).size(); ++part)
     figures.add_of_loop("  " + parts_of_loop({})[part].first, [part](const PostTrainingResult& r) {
       const double seconds = parts_of_loop(r)[part].second;
       return seconds == 0 ? std::string("-") : (seconds < 0 ? "−" : "") + show(Seconds{std::abs(seconds)});
     });
   figures.add_of_loop("limit", [](const PostTrainingResult& r) {
-    return r.limit == "both in turn" ? std::string("halves in turn") : r.limit;
+    return std::string(r.limit == LoopLimit::both_in_turn ? "halves in turn" : name_of(r.limit));
   });
   figures.add_of_loop("answers/s", [](const PostTrainingResult& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   figures.add_of_loop("tokens/s a GPU, of all GPUs",
@@ -123,24 +114,11 @@ void add_steps(const Comparison& comparison, ComparedFigures& figures) {
 
 /// Adds rates, memory and bottleneck, of a loop those of its training half, of engines those of a forward pass.
 void add_half(const Comparison& comparison, ComparedFigures& figures) {
-  const bool any_loop =
-      std::ranges::any_of(comparison.results, [](const Result& r) { return r.post_training.has_value(); });
-  const bool all_loops =
-      std::ranges::all_of(comparison.results, [](const Result& r) { return r.post_training.has_value(); });
-  const auto has_engines = [](const Result& r) { return r.generation.has_value(); };
-  const std::string half =
-      all_loops                                              ? " of the training half"
-      : std::ranges::all_of(comparison.results, has_engines) ? " of a forward pass"
-      : std::ranges::any_of(comparison.results, has_engines)
-          ? ", of engines a forward pass" + std::string(any_loop ? ", of a loop its training half" : "")
-      : any_loop ? ", of a loop its training half"
-                 : "";
-  if (std::ranges::any_of(comparison.results, has_engines))
-    figures.add("forward pass of the plan",
-                [](const Result& r) { return r.generation ? show(r.step_time) : std::string("-"); });
-  if (any_loop)
-    figures.add("optimizer step of the training half",
-                [](const Result& r) { return r.post_training ? show(r.step_time) : std::string("-"); });
+  const auto [time, half, loop_pass, engine_pass] = labels_of(comparison);
+  if (!engine_pass.empty())
+    figures.add(engine_pass, [](const Result& r) { return r.generation ? show(r.step_time) : std::string("-"); });
+  if (!loop_pass.empty())
+    figures.add(loop_pass, [](const Result& r) { return r.post_training ? show(r.step_time) : std::string("-"); });
   figures.add("samples/s" + half, [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   figures.add("MFU" + half, [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
   figures.add("memory, GiB" + half, [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
@@ -296,6 +274,36 @@ std::string break_even_table(const Comparison& comparison, std::size_t other) {
 }
 
 }  // namespace
+
+ComparisonLabels labels_of(const Comparison& comparison) {
+  bool any_loop = false, any_engines = false, any_step = false;
+  std::string part;  // the part of the loops that trains
+  for (const Result& r : comparison.results) {
+    any_loop = any_loop || r.post_training;
+    any_engines = any_engines || r.generation;
+    any_step = any_step || (!r.post_training && !r.generation);
+    if (r.post_training)
+      part = part.empty() || part == r.post_training->training_part() ? r.post_training->training_part()
+                                                                      : "training half or step";
+  }
+  ComparisonLabels labels{"step", "", any_loop ? "optimizer step of the " + part : "",
+                          any_engines ? "forward pass of the plan" : ""};
+  if (any_loop && !any_engines && !any_step) {
+    labels.time = "loop step";
+    labels.of_pass = " of the " + part;
+  } else if (any_engines && !any_loop && !any_step) {
+    labels.time = "time until the last answer";
+    labels.of_pass = " of a forward pass";
+  } else {
+    if (any_loop) labels.time += ", of a loop the loop step";
+    if (any_engines) {
+      labels.time += ", of engines the time until the last answer";
+      labels.of_pass = ", of engines a forward pass";
+    }
+    if (any_loop) labels.of_pass += ", of a loop its " + part;
+  }
+  return labels;
+}
 
 std::string comparison_screen(const Comparison& comparison) {
   ComparedFigures figures(comparison);

@@ -173,12 +173,12 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
     std::vector<std::string> row{fmt::format("{:.0f}", p.batch)};
     if (p.error.empty()) {
       row.push_back(show(Seconds{p.step_time}));
-      row.push_back(p.steps < 1000 ? fmt::format("{:.4g}", p.steps) : fmt::format("{:.0f}", p.steps));
-      row.push_back(fmt::format("{:.0f}", p.steps * p.batch));
+      row.push_back(count_text(p.steps));
+      row.push_back(count_text(p.steps * p.batch));
       row.push_back(long_time(Seconds{p.time()}));
       row.emplace_back(&p == study.fastest() ? "fastest" : "");
       if (study.measured) {
-        row.push_back(p.learned            ? fmt::format("{:.0f}", *p.learned)
+        row.push_back(p.learned            ? count_text(*p.learned)
                       : p.diverged_at >= 0 ? fmt::format("diverged at {:.0f}", p.diverged_at)
                                            : "not reached");
         row.push_back(p.learned ? long_time(Seconds{p.learned_time()}) : "-");

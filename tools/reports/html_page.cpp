@@ -3,9 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/xml_text.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/json_text.hpp"
 #include "tools/reports/assumptions.hpp"
+#include "tools/reports/comparison_report.hpp"
 #include "topologies/device_noun.hpp"
 
 // The linker makes these symbols from the files (see CMakeLists.txt) and names them after the files.
@@ -86,7 +88,7 @@ std::string run_page(const nlohmann::json& answer, const std::string& screen, nl
                     {page_script::timeline(), page_script::run()});
 }
 
-std::string comparison_page(nlohmann::ordered_json answer, const std::string& screen,
+std::string comparison_page(const Comparison& comparison, const std::string& screen,
                             const std::vector<Scenario>& scenarios) {
   std::string device;
   std::vector<std::string> nodes;
@@ -94,7 +96,13 @@ std::string comparison_page(nlohmann::ordered_json answer, const std::string& sc
     device = common_noun(device, device_noun(scenario.cluster));
     for (const std::string& node : node_types(scenario)) nodes.push_back(node);
   }
-  nlohmann::ordered_json data{{"answer", std::move(answer)},
+  const ComparisonLabels labels = labels_of(comparison);
+  nlohmann::ordered_json data{{"answer", comparison_fields().json(comparison)},
+                              {"labels",
+                               {{"time", labels.time},
+                                {"of_pass", labels.of_pass},
+                                {"loop_pass", labels.loop_pass},
+                                {"engine_pass", labels.engine_pass}}},
                               {"screen", screen},
                               {"device", device},
                               {"assumptions", assumptions_json(scenarios.front().document, nodes)}};

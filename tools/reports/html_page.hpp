@@ -6,6 +6,7 @@
 
 namespace trainyard {
 
+struct Comparison;
 struct Scenario;
 
 /// A page that opens without a network, with its style, data and scripts inside. Its parts are the files in `page/`,
@@ -43,7 +44,7 @@ std::string chart_page(const std::string& title, nlohmann::ordered_json data, st
 /// of the run (`draw_run`); null: none.
 std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures,
                      const Scenario&);
-/// The page of scenarios side by side. `answer`: the JSON of the comparison.
-std::string comparison_page(nlohmann::ordered_json answer, const std::string& screen, const std::vector<Scenario>&);
+/// The page of scenarios side by side. `screen`: as the terminal shows it.
+std::string comparison_page(const Comparison&, const std::string& screen, const std::vector<Scenario>&);
 
 }  // namespace trainyard

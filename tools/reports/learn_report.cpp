@@ -6,6 +6,7 @@
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::size_t kMostLooks = 12;  // most points of a curve on a screen
 
-std::string count_text(double v) {
-  if (!std::isfinite(v)) return "-";
-  return v < 1e5 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v);
-}
 std::string digits(double v) { return std::isfinite(v) ? fmt::format("{:.4g}", v) : "-"; }
 std::string share_text(double v) { return std::isfinite(v) ? fmt::format("{:.1f} %", 100 * v) : "-"; }
 std::string volume_text(double bytes) { return std::isfinite(bytes) ? show(Bytes{bytes}) : "-"; }

@@ -62,10 +62,10 @@ std::string transfer_names(const PostTrainingChoice& choice) {
 
 std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResult& r) {
   if (choice.asynchrony)
-    return fmt::format("{}: training waits {} s of a step for answers, an engine {} s for answers to start", r.limit,
-                       loop_seconds(r.waiting.value),
+    return fmt::format("{}: training waits {} s of a step for answers, an engine {} s for answers to start",
+                       name_of(r.limit), loop_seconds(r.waiting.value),
                        loop_seconds(std::max(0.0, r.idle_engines * r.step_time.value - r.weights.value)));
-  if (choice.one_step_off) return fmt::format("{} is the longer half; the other one waits for it", r.limit);
+  if (choice.one_step_off) return fmt::format("{} is the longer half; the other one waits for it", name_of(r.limit));
   return "generation and training follow each other";
 }
 
@@ -216,17 +216,17 @@ std::string length_lines(const PostTrainingChoice& choice, const Result& result)
                      long_time(length.steps > 0 ? length.steps * step : length.time));
 }
 
-std::string packs_line(const PostTrainingChoice& choice) {
+std::string packs_line(const PostTrainingChoice& choice, const PostTrainingResult& r) {
   if (!choice.packs) return "";
   if (choice.has_dynamic_batches())
     return fmt::format(
-        "{}the training half takes samples of a rank up to {:.0f} tokens at once, as sequences of {} tokens; an "
+        "{}the {} takes samples of a rank up to {:.0f} tokens at once, as sequences of {} tokens; an "
         "optimizer step lasts as long as its fullest rank\n",
-        report_label("batches"), choice.packs->most_tokens, choice.packs->tokens);
+        report_label("batches"), r.training_part(), choice.packs->most_tokens, choice.packs->tokens);
   return fmt::format(
-      "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are these "
+      "{}the {} packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are these "
       "sequences of {} tokens\n",
-      report_label("packs"), choice.packs->sequences, choice.packs->tokens,
+      report_label("packs"), r.training_part(), choice.packs->sequences, choice.packs->tokens,
       static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
       choice.packs->tokens);
 }
@@ -247,10 +247,10 @@ std::string training_verdict(const Result& training) {
                             gib(phase.needed.value), gib(phase.usable.value));
   if (words == "yes") return phases;
   const bool is_too_large = words == "no";
-  return fmt::format("{}the training half {}: {} of {} GiB a GPU{}\n", report_label("memory"),
-                     is_too_large ? "DOES NOT FIT" : "is AT RISK to run out of memory", gib(training.memory.peak.value),
-                     gib(training.memory.capacity.value),
-                     is_too_large ? "; this loop step needs GPUs with more memory" : "") +
+  return fmt::format(
+             "{}the {} {}: {} of {} GiB a GPU{}\n", report_label("memory"), training.post_training->training_part(),
+             is_too_large ? "DOES NOT FIT" : "is AT RISK to run out of memory", gib(training.memory.peak.value),
+             gib(training.memory.capacity.value), is_too_large ? "; this loop step needs GPUs with more memory" : "") +
          phases;
 }
 
@@ -264,7 +264,7 @@ std::string without_rollouts(const Scenario& s, const Result& result, const std:
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
          training_verdict(result) + report_label("") + loop_parts(r, false) + "\n" + report_label("interval") +
          "none of this step: no step of a loop without rollouts was measured; that of its training stands below\n" +
-         loop_bottleneck_lines(result, what_ifs) + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
+         loop_bottleneck_lines(result, what_ifs) + frozen_line(choice.algorithm, r, result) + packs_line(choice, r) +
          length_lines(choice, result) + cost_lines(result) + optimizer_step_line("the training", r);
 }
 
@@ -388,7 +388,7 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
                       choice.layout.weights == EngineFormat::bf16 ? ""
                       : sends_narrow_weights(choice)              ? ", narrowed before"
                                                                   : ", in bf16, which the engines narrow");
-  return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice) +
+  return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice, r) +
          split_table(choice, result.splits) + optimizer_step_line("the training half", r);
 }
 

@@ -65,6 +65,10 @@ std::string thousands(double v) {
 
 std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) : thousands(v); }
 
+std::string count_text(double v) {
+  constexpr double many = 1e5;
+  return !std::isfinite(v) ? "-" : v < many ? fmt::format("{:.0f}", v) : with_commas(v);
+}
 std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
 
 std::string probability_text(double probability, double limit) {

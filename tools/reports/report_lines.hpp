@@ -29,6 +29,8 @@ std::string part_of(const Result&, double seconds);
 std::string thousands(double);
 /// Three digits even if the last ones are zeros: "1.00", "17.9", "0.0123".
 std::string three_digits(double);
+/// A number of steps or samples, rounded: "9728", from 100,000 on with separators: "2,548,000". "-": it is not finite.
+std::string count_text(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);

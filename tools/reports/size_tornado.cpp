@@ -48,8 +48,9 @@ std::string tornado_picture(const SizeAnswer& a) {
       const double from = area.x(axis, std::min(1.0, end)), to = area.x(axis, std::min(most, std::max(1.0, end)));
       svg.rect(from, y + 8, to - from, row - 16, color, t ? 1 : 0.25);
       if (!t) return;
-      const std::string words = fmt::format("{} {}: {}", end < 1 ? "below" : "above", full_number(t->threshold),
-                                            t->node.empty() ? "none" : cluster_cell(a, *t) + terms_in_words(t->terms));
+      const std::string words =
+          fmt::format("{} {}: {}", end < 1 ? "below" : "above", quantity_amount(a, t->quantity, t->threshold),
+                      t->node.empty() ? "none" : cluster_cell(a, *t) + terms_in_words(t->terms));
       if (end < 1 && from - label_width > Svg::text_width(words, label_size) + label_gap) {
         svg.text(from - label_gap, y + row / 2 + 4, words, {.anchor = Svg::Anchor::end, .halo = true});
         return;

@@ -137,7 +137,9 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   const std::string drawn = drawn_column(results);
   const std::vector<std::string> row_bars = bars(rows, drawn);
   const bool has_loops = any("post_training_step_time_s"), has_engines = any("generation_time_s");
-  const std::string half = has_loops ? "half: " : has_engines ? "pass: " : "";
+  const bool generates = std::ranges::any_of(
+      rows, [](const ordered_json& row) { return row.value("post_training_generation_s", 0.0) > 0; });
+  const std::string half = generates ? "half: " : has_loops ? "training: " : has_engines ? "pass: " : "";
   for (const MainResult& result : results) {
     text.add_column(result.of_half ? half + result.head : std::string(result.head),
                     std::string(result.column) != "bottleneck");
@@ -160,7 +162,8 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   return fmt::format(
       "{}: {} of {} points{}\n{}{}all columns, exact: --csv FILE (- is stdout), --json FILE, --html FILE\n",
       sweep.scenario.stem().string(), rows.size(), points.size(), same, text.text("  "),
-      has_loops     ? "half: an optimizer step of the training half; other columns are of the loop\n"
+      generates     ? "half: an optimizer step of the training half; other columns are of the loop\n"
+      : has_loops   ? "training: an optimizer step of the training step; other columns are of the loop\n"
       : has_engines ? "pass: a forward pass of the plan; other columns are of the engines that answer prompts\n"
                     : "");
 }

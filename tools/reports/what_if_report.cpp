@@ -92,7 +92,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
                        report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
   std::string text = fmt::format("{}{}{}, {} of the critical path", report_label("bottleneck"),
-                                 r.post_training ? "of the training half: "
+                                 r.post_training ? fmt::format("of the {}: ", r.post_training->training_part())
                                  : r.generation  ? "of a forward pass: "
                                                  : "",
                                  r.bottleneck, percent(r.bottleneck_share, 0));

@@ -94,7 +94,7 @@ int compare(const std::vector<std::string>& words) {
   const std::string text = in_words_of(device, comparison_screen(comparison));
   if (arguments.leaves_stdout_free()) print(text);
   write_json(json, comparison_fields().json(comparison));
-  if (!html.empty()) write_atomically(html, comparison_page(comparison_fields().json(comparison), text, scenarios));
+  if (!html.empty()) write_atomically(html, comparison_page(comparison, text, scenarios));
   return kGood;
 }
 

@@ -58,10 +58,10 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
                     "energy {:+.3f} %; at most {:.3g} % is expected of the step.\n",
                     check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
   if (check.rounding_decides())
-    print(
-        fmt::format("{}\nRounding decides here, not the fold: rank by rank, a resource that is faster by 1e-13 changes "
-                    "the step by up to {:.1e}.\n",
-                    check.difference, check.sensitivity));
+    print(fmt::format(
+        "{}\nRounding decides here, not the fold: the run rank by rank differs from {:.6g} s on, and with a "
+        "resource that is faster by 1e-13 it differs from {:.6g} s on.\n",
+        check.difference, *check.first_difference, *check.first_by_rounding));
   else if (!check.difference.empty())
     print(fmt::format("DIFFERENT: {}\n", check.difference));
   return check.good() ? kGood : kFailsLimit;

@@ -331,6 +331,9 @@ std::string size_page(const Node& document, const SizeAnswer& answer, const std:
   if (const auto& row = answer.cheapest ? answer.cheapest : answer.nearest; row && row->good())
     for (const FigureSource& figure : read_scenario(row->document, answer.scenario).sources)
       sources.push_back({figure.figure, figure.value, figure.source + (figure.unverified ? " (unverified)" : "")});
+  for (const SizeThreshold& t : answer.thresholds)
+    data["threshold_amounts"].push_back({{"value", quantity_amount(answer, t.quantity, t.value)},
+                                         {"threshold", quantity_amount(answer, t.quantity, t.threshold)}});
   data["assumptions"] = assumptions_json(document, nodes);
   data["sources"] = std::move(sources);
   return chart_page("Which machine for " + answer.scenario, std::move(data), {page_script::size()});

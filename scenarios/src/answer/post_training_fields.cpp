@@ -1,6 +1,22 @@
 #include "scenarios/src/answer/post_training_result.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace trainyard {
+
+template <>
+const JsonCodec& json_codec<LoopLimit>() {
+  using Json = FieldTable::Json;
+  static constexpr JsonCodec codec{
+      [](const void* v, Json& j) { j = name_of(*static_cast<const LoopLimit*>(v)); },
+      [](const Json& j, void* v) {
+        for (const LoopLimit limit : {LoopLimit::training, LoopLimit::generation, LoopLimit::both_in_turn})
+          if (j == name_of(limit)) *static_cast<LoopLimit*>(v) = limit;
+      },
+      [](const std::string&) { return std::string("text"); }};
+  return codec;
+}
+
 namespace {
 
 JsonFields<PostTrainingResult::EngineParts> engine_part_fields() {
@@ -64,6 +80,11 @@ JsonFields<PostTrainingResult> engines_alone_fields() {
 
 }  // namespace
 
+const char* name_of(LoopLimit limit) {
+  constexpr std::array names{"training", "generation", "both in turn"};
+  return names.at(static_cast<std::size_t>(limit));
+}
+
 JsonFields<GenerationResult> generation_fields() {
   using G = GenerationResult;
   return JsonFields<G>()
@@ -119,7 +140,7 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "time of the shorter half that the longer one hides; asynchronous: of generation")
       .value("waiting_s", "s", &P::waiting,
              "time in which training waits for answers, receives them, or waits for engines to end theirs")
-      .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
+      .value("limit", "", &P::limit, "half that limits the step: training, generation, or both in turn")
       .value("bottleneck", "", &P::bottleneck,
              "resource of the what-if that saves most of the step, without more nodes of colocated halves; empty: none "
              "saves 0.5 %, or there are no what-ifs")

@@ -20,6 +20,16 @@ struct AnswerTimes {
   Seconds token;             ///< mean time between the tokens of an answer after the first
 };
 
+/// The half that limits the step of a loop.
+enum class LoopLimit : std::uint8_t {
+  training,
+  generation,
+  both_in_turn  ///< they follow each other
+};
+
+/// Returns the name of the limit, as the JSON has it: "training", "generation" or "both in turn".
+const char* name_of(LoopLimit);
+
 /// The answer to the section `post_training`: one step of the loop. The times from `generation` to `loop` are parts of
 /// it. `hidden` is the time of the shorter half that the longer one hides. The sum of the parts less `hidden` is
 /// `step_time`.
@@ -32,11 +42,11 @@ struct PostTrainingResult {
   Seconds waiting;          ///< time of a step in which training waits for answers, receives them, or waits for engines
   Seconds controller;       ///< part of `log_probabilities` and `training` in which samples go through the controller
   std::string algorithm;
-  Seconds critic;          ///< time of the model of values; on its own GPUs it goes on beside the policy's
-  Seconds hidden_critic;   ///< part of it that the policy's time hides
-  Seconds reference;       ///< without rollouts: forward pass of the reference or teacher over the samples of a step
-  Seconds reward;          ///< part of `log_probabilities` for the model of rewards
-  std::string limit;       ///< "generation", "training" or "both in turn"
+  Seconds critic;         ///< time of the model of values; on its own GPUs it goes on beside the policy's
+  Seconds hidden_critic;  ///< part of it that the policy's time hides
+  Seconds reference;      ///< without rollouts: forward pass of the reference or teacher over the samples of a step
+  Seconds reward;         ///< part of `log_probabilities` for the model of rewards
+  LoopLimit limit = LoopLimit::training;
   std::string bottleneck;  ///< resource class whose what-if saves most of the step; empty: there are no what-ifs
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   int gpus = 0, generation_gpus = 0, training_gpus = 0, critic_gpus = 0, engines = 0, optimizer_steps = 0;
@@ -110,6 +120,8 @@ struct PostTrainingResult {
   std::optional<std::array<double, 2>> likely_step_times, likely_samples;
   std::string unmeasured;  ///< properties that no measured loop has, in words; empty: none
 
+  /// Returns the name of the part of a step that trains. An algorithm without rollouts has no generating half.
+  const char* training_part() const { return generation_gpus > 0 ? "training half" : "training step"; }
   Seconds summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
 };
 

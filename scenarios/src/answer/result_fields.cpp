@@ -109,6 +109,8 @@ JsonFields<Result::AllReduce> all_reduce_fields() {
       .value("algorithm", "", &A::algorithm,
              "algorithm of the gradients' all-reduce; with fidelity modelled NCCL's algorithm and protocol for the "
              "largest bucket: \"NCCL, ring, Simple\"")
+      .value("averages_parameters", "", &A::averages_parameters,
+             "true: replicas all-reduce their parameters, for the mean; false: gradients, for the sum")
       .value("channels", "", &A::channels,
              "number of rings that run at the same time; 0: NCCL takes another algorithm than the ring")
       .value("fidelity", "", &A::fidelity, "level of detail of its simulation: messages, flows or modelled")

@@ -5,21 +5,12 @@
 #include <set>
 #include <utility>
 
+#include "sim/covered_time.hpp"
+
 namespace trainyard {
 namespace {
 
 constexpr int kMeasuredSteps = 8;  ///< steps over which the mean is taken
-
-/// Returns the length of the union of intervals.
-Seconds covered_time(std::vector<std::pair<Seconds, Seconds>> intervals) {
-  std::ranges::sort(intervals);
-  Seconds sum, end;
-  for (const auto& [from, to] : intervals) {
-    if (to > end) sum += to - std::max(from, end);
-    end = std::max(end, to);
-  }
-  return sum;
-}
 
 /// The loop from its first policy on. A policy is counted by the steps of training before it.
 class LoopClock {
@@ -50,6 +41,9 @@ class LoopClock {
   struct AnswerPolicies {
     int first = 0, last = 0;
   };
+  struct Interval {
+    Seconds begin, end;
+  };
 
   const AsynchronousLoop& loop_;
   int warm_steps_, policy_ = 0;
@@ -68,7 +62,7 @@ class LoopClock {
   // The steps that count:
   AsynchronousRun sums_;
   std::vector<EngineRun> before_;
-  std::vector<std::pair<Seconds, Seconds>> intervals_;
+  std::vector<Interval> intervals_;
   double staleness_sum_ = 0, mixed_ = 0, answers_taken_ = 0;
 
   bool counts() const { return policy_ >= warm_steps_; }
@@ -117,7 +111,7 @@ class LoopClock {
     const std::vector<std::size_t> ended = most ? engine.advance_to(*most) : engine.advance();
     const Seconds begin = engine.part_begin(), end = engine.run().time;
     now_ = std::max(now_, end);
-    if (counts() && end > begin) intervals_.emplace_back(begin, end);
+    if (counts() && end > begin) intervals_.push_back({begin, end});
     for (const std::size_t index : ended) {
       const std::size_t group = numbers_[e][index] / (loop_.answers.size() / loop_.groups);
       policies_[group].push_back({policy_at(engine.run().starts[index]), policy_});
@@ -210,7 +204,10 @@ class LoopClock {
     const auto steps = static_cast<double>(kMeasuredSteps);
     sums_.step = (publications_.back() - publications_[static_cast<std::size_t>(warm_steps_)]) / steps;
     sums_.waiting = sums_.waiting / steps;
-    sums_.generation = covered_time(intervals_) / steps;
+    std::ranges::sort(intervals_, {}, &Interval::end);
+    CoveredTime generation;
+    for (const Interval& interval : intervals_) generation.cover(interval.begin.value, interval.end.value);
+    sums_.generation.value = generation.total() / steps;
     EngineRun& all = sums_.engines;
     for (std::size_t e = 0; e < engines_.size(); ++e) {
       const EngineRun &last = engines_[e].run(), &first = before_[e];

@@ -280,7 +280,8 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   r.hidden.value = std::max(0.0, r.generation.value - r.waiting.value);
   r.step_time = run.step;
   r.idle_engines = 1 - run.busy_share;
-  r.limit = r.waiting.value > r.idle_engines * r.step_time.value - r.weights.value ? "generation" : "training";
+  const bool waits_longer = r.waiting.value > r.idle_engines * r.step_time.value - r.weights.value;
+  r.limit = waits_longer ? LoopLimit::generation : LoopLimit::training;
   r.mean_staleness = run.mean_staleness;
   r.most_staleness = run.most_staleness;
   r.staleness = run.staleness;
@@ -385,7 +386,9 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
   } else {
     r.hidden.value = choice.one_step_off ? std::min(r.generation.value, training_half) : 0;
     r.waiting.value = r.generation.value - r.hidden.value;
-    r.limit = !choice.one_step_off ? "both in turn" : r.generation.value > training_half ? "generation" : "training";
+    r.limit = !choice.one_step_off                 ? LoopLimit::both_in_turn
+              : r.generation.value > training_half ? LoopLimit::generation
+                                                   : LoopLimit::training;
     r.step_time = r.summed_parts();
     r.idle_engines = 1 - r.busy_engine.value / r.step_time.value;
     add_in_flight(r);
@@ -433,7 +436,7 @@ GenerationResult generation_result(const PostTrainingChoice& choice, const Netwo
 void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult& r) {
   add_trained_answers(choice, std::vector<double>(static_cast<std::size_t>(choice.prompts)), 0, r);
   r.gpus = r.training_gpus;
-  r.limit = "training";
+  r.limit = LoopLimit::training;
   r.step_time = r.summed_parts();
   add_pools(choice, r);
   add_rates(choice, r);

@@ -32,7 +32,7 @@ struct SharedCluster {
 /// `scenario` (a file that the job's other keys change) and the keys of a scenario. A job's cluster is that many nodes
 /// of the shared one. The overrides apply to the document. Throws UserError with the place for jobs that do not fit,
 /// and for what jobs that share a cluster cannot have.
-SharedCluster read_shared_cluster(Node document, const std::string& name, const Overrides& = {});
+SharedCluster read_shared_cluster(const Node& document, const std::string& name, const Overrides& = {});
 
 /// The order in which waiting trainings start: by arrival, or by priority. A preemptive policy also stops trainings of
 /// lower priority.
@@ -72,6 +72,6 @@ struct FleetFile {
 
 /// Reads `cluster`, `fleet`, `trainings` and `prices`, and `software`, `faults` and `site` for trainings without them.
 /// The overrides apply to the document. Throws UserError with the place.
-FleetFile read_fleet(Node document, const std::string& name, const Overrides& = {});
+FleetFile read_fleet(const Node& document, const std::string& name, const Overrides& = {});
 
 }  // namespace trainyard

@@ -11,6 +11,7 @@
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/step_machine.hpp"
+#include "sim/covered_time.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/folded_machine.hpp"
 #include "sim/folding/joint_source.hpp"
@@ -56,26 +57,6 @@ struct JobParts {
   TrainingPlan plan;
   TrainingStates states;
   std::unique_ptr<MechanismRun> mechanism;
-};
-
-/// Total length of intervals, counted once where they overlap. They are added in the order of their ends.
-class CoveredTime {
- public:
-  void cover(double begin, double end) {
-    while (!parts_.empty() && parts_.back().second >= begin) {
-      begin = std::min(begin, parts_.back().first);
-      parts_.pop_back();
-    }
-    parts_.emplace_back(begin, end);
-  }
-  double total() const {
-    double sum = 0;
-    for (const auto& [begin, end] : parts_) sum += end - begin;
-    return sum;
-  }
-
- private:
-  std::vector<std::pair<double, double>> parts_;
 };
 
 /// Watches the ends of steps, and the bytes on links from the moment on at which all jobs are warm.

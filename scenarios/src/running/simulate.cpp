@@ -159,12 +159,4 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   return table;
 }
 
-double rounding_sensitivity(const Scenario& s, const SimulateOptions& base) {
-  const double step_time = simulate(s, times_only(base)).step_time.value;
-  double most = 0;
-  for (const WhatIf& w : what_if(s, 1 + 1e-13, base))
-    most = std::max(most, std::abs(w.step_time.value / step_time - 1));
-  return most;
-}
-
 }  // namespace trainyard

@@ -34,9 +34,4 @@ void book_loop_energy(const Scenario&, Result&);
 /// the options.
 std::vector<WhatIf> what_if(const Scenario&, double factor = 2, const SimulateOptions& = {});
 
-/// Returns the largest relative change of the step time if one resource class is faster by 1e-13. It is about 1e-13 if
-/// the step is well conditioned. If exchanges queue for each other or share links in a rhythm, rounding decides which
-/// comes first, and the step may change by 1e-3. Uses only transport and folding of the options.
-double rounding_sensitivity(const Scenario&, const SimulateOptions& = {});
-
 }  // namespace trainyard

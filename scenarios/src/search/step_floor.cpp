@@ -55,7 +55,12 @@ class ScheduleFloor {
         gradients_{ReplicaFloor(s, plan, false, s.plan.all_reduce.settings.fidelity),
                    ReplicaFloor(s, plan, true, s.plan.all_reduce.settings.fidelity)},
         parameters_{ReplicaFloor(s, plan, false, s.plan.fidelity), ReplicaFloor(s, plan, true, s.plan.fidelity)},
-        exchanges_each_micro_batch_(plan.zero >= ZeroStage::gradients && !plan.sync_last) {}
+        exchanges_each_micro_batch_(plan.zero >= ZeroStage::gradients && !plan.sync_last) {
+    if (!s.software.host.runs_ahead || plan.micro_batch_kernel == 0 || plan.mesh.copies > 1) return;
+    double fastest_host = 0;
+    for (const NodeType* type : s.cluster.types()) fastest_host = std::max(fastest_host, type->cpu.thread_speed);
+    host_of_pass_ = s.software.host.micro_batch.value / fastest_host;
+  }
 
   double seconds() {
     prepare();
@@ -70,11 +75,12 @@ class ScheduleFloor {
   struct StageState {
     std::size_t next = 0;  ///< index of the next task
     double clock = 0;
-    double host = 0;  ///< time of all kernel launches so far
+    double host = 0;  ///< time at which the host has launched all kernels so far
     /// Times at which the layers are gathered, indexed by layer. Empty: nothing is gathered ahead.
     std::vector<double> ready;
     std::vector<int> first, last;  ///< indexed by chunk: micro-batch of the first and of the last backward pass
-    std::vector<double> end_of_last_backward;                 ///< end of the last backward pass, indexed by chunk
+    /// End of the last backward pass if the host is not late, indexed by chunk.
+    std::vector<double> end_of_last_backward;
     std::vector<int> virtual_stage;                           ///< number of the virtual stage, indexed by chunk
     std::vector<std::array<double, 4 * kPasses>> task_times;  ///< each chunk's time of a task; negative: not computed
   };
@@ -83,6 +89,7 @@ class ScheduleFloor {
   const PassFloors& floors_;
   std::array<ReplicaFloor, 2> gradients_, parameters_;  // [0]: all layers but experts, [1]: experts
   bool exchanges_each_micro_batch_;                     // gradients are exchanged after each micro-batch
+  double host_of_pass_ = 0;                             // s of the host's own work before a pass without a message
   std::vector<StageState> stages_;
   // Ends of passes, indexed by virtual stage and micro-batch; negative: not ended yet.
   std::vector<double> forward_, backward_;
@@ -112,7 +119,7 @@ class ScheduleFloor {
     for (int number = 0; number < plan_.mesh.pipeline; ++number) {
       StageState& state = stages_.emplace_back();
       const std::size_t chunks = stage(number).chunks.size();
-      state.clock = s_.software.step_overhead.value;
+      state.clock = state.host = s_.software.step_overhead.value;
       state.first.assign(chunks, -1);
       state.last.assign(chunks, -1);
       state.end_of_last_backward.assign(chunks, 0);
@@ -179,15 +186,38 @@ class ScheduleFloor {
       if (next_end < 0) return false;
       begin = std::max(begin, next_end);
     }
-    state.clock = end_of_task(state, plan_of_stage, task, begin);
-    for (const int layer : plan_of_stage.chunks[static_cast<std::size_t>(task.chunk)])
-      state.host += floors_.host(task.pass, layer);
+    const double end_of_kernels = end_of_task(state, plan_of_stage, task, begin);
+    state.clock = end_of_kernels;
+    launch(number, v, task, begin);
     if (task.pass == Pass::forward) end_at(forward_, v, task.micro_batch) = state.clock;
     if (task.pass == Pass::backward || task.pass == Pass::backward_input)
       end_at(backward_, v, task.micro_batch) = state.clock;
-    if (makes_gradients(task.pass)) state.end_of_last_backward[static_cast<std::size_t>(task.chunk)] = state.clock;
+    if (makes_gradients(task.pass)) state.end_of_last_backward[static_cast<std::size_t>(task.chunk)] = end_of_kernels;
     ++state.next;
     return true;
+  }
+
+  /// Lets the host launch the kernels of a task, the last of which ends no earlier. If passes alternate, the host may
+  /// launch kernels of the next task before. If passes wait for exchanges of gradients, which `end_of_exchanges` adds up,
+  /// the host launches meanwhile.
+  void launch(int number, int v, const PipelineTask& task, double begin) {
+    StageState& state = stages_[static_cast<std::size_t>(number)];
+    const bool alternates = plan_.pipeline.pairs_passes || plan_.mesh.copies > 1;
+    if (!receives(number, v, task.pass))
+      state.host += host_of_pass_;
+    else if (plan_.kernel_after_message != 0 && s_.software.host.runs_ahead && !alternates)
+      state.host = std::max(state.host, begin);
+    for (const int layer : stage(number).chunks[static_cast<std::size_t>(task.chunk)])
+      state.host += floors_.host(task.pass, layer);
+    const bool waits_for_exchanges = plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients;
+    if (!alternates && !waits_for_exchanges) state.clock = std::max(state.clock, state.host);
+  }
+
+  /// Returns true if a pass waits for a message of another rank.
+  bool receives(int number, int v, Pass pass) const {
+    const int from = pass == Pass::forward ? v - 1 : v + 1;
+    return pass != Pass::backward_weights && plan_.pipeline.stages > 1 && from >= 0 && from < plan_.virtual_stages() &&
+           plan_.place_of(from).stage != number;
   }
 
   double end_of_task(StageState& state, const StagePlan& plan_of_stage, const PipelineTask& task, double begin) {
@@ -258,7 +288,7 @@ class ScheduleFloor {
   double end_of(int number) {
     const StagePlan& plan_of_stage = stage(number);
     StageState& state = stages_[static_cast<std::size_t>(number)];
-    double end = std::max(state.clock, s_.software.step_overhead.value + state.host);
+    double end = std::max(state.clock, state.host);
     if (shards_parameters()) {
       const std::vector<int>& chunk = plan_of_stage.chunks[static_cast<std::size_t>(plan_of_stage.tasks.back().chunk)];
       if (makes_gradients(plan_of_stage.tasks.back().pass)) end += layer_exchange(plan_of_stage, chunk.front());

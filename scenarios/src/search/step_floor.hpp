@@ -19,7 +19,9 @@ namespace trainyard {
 ///   comes after all buckets.
 /// - A collective takes at least the time of the library's model on an idle machine. It takes no time here if there is
 ///   no such model, or if groups of ranks lie on nodes in different ways.
-/// - A host that runs ahead of its GPU launches kernels one after the other, all of them before the optimizer's.
+/// - A host that runs ahead of its GPU launches kernels one after the other, those of a pass before the pass ends. Its
+///   own work for a micro-batch comes before the passes that wait for no message. If it waits for messages, it launches
+///   a pass that receives one no earlier than the pass can begin.
 /// - The step ends when its last stage ends.
 ///
 /// `plan` must have its stages laid out. It must train by all-reduce, in one step, without waiting for samples.

@@ -20,6 +20,7 @@
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/mesh_what_if.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -37,7 +38,9 @@ std::vector<int> split_candidates(const Scenario& s) {
   const int node_gpus = s.post_training->generators.node.gpus, replica = s.ranks() / s.plan.mesh.data;
   const bool fills_nodes = s.plan.mesh.widths.empty() && !s.document.find("plan")->find("idle_devices");
   std::vector<int> candidates;
+  ProgressLine progress;
   for (int nodes = 1; nodes <= most; ++nodes) {
+    progress.show(fmt::format("split {} of {} of the nodes", nodes, most));
     // Without devices that are idle, whole replicas of the policy fill the nodes that train.
     if (most > kMostSplits && fills_nodes && (most + 1 - nodes) * node_gpus % replica != 0) continue;
     try {
@@ -113,9 +116,14 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s, const Pos
     numbers.insert(candidates[static_cast<std::size_t>(
         std::clamp(i * (candidate_count + 1) / (count + 1), 1, candidate_count) - 1)]);
   const std::vector<int> all(numbers.begin(), numbers.end());
+  ProgressLine progress;
+  std::size_t ended = 0;
+  progress.show(fmt::format("0 of {} splits of the nodes", all.size()));
   std::vector<PostTrainingSplit> splits = all_in_parallel(
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i], own_loop); },
-      [](std::size_t, const PostTrainingSplit&) {});
+      [&](std::size_t, const PostTrainingSplit&) {
+        progress.show(fmt::format("{} of {} splits of the nodes", ++ended, all.size()));
+      });
   sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
   });

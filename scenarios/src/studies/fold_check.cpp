@@ -5,6 +5,7 @@
 #include <map>
 
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -90,7 +91,9 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
 /// Compares an unfolded run with the results of the folded one.
 class FoldComparison : public Observer {
  public:
-  FoldComparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
+  /// `tolerance`: times and amounts that differ by no larger share are the same.
+  FoldComparison(const FoldedTimes& folded, FoldCheck& check, double tolerance = kSameResult)
+      : folded_(folded), check_(check), tolerance_(tolerance) {}
   Interest interest() const override { return {.transfers = false}; }
 
   void finished(const OpRun& run) override {
@@ -102,10 +105,13 @@ class FoldComparison : public Observer {
     };
     ++check_.operations;
     busy_.add(run);
+    bool is_same = false;
     if (!ends || done >= ends->size())
       note_missing(fmt::format("{}: ends at {} s, and is missing with folded ranks", figure_name(), run.ended.value));
     else
-      compare((*ends)[done], run.ended.value, [&] { return figure_name() + " ends"; }, " s");
+      is_same = compare((*ends)[done], run.ended.value, [&] { return figure_name() + " ends"; }, " s");
+    // Operations end in the order of time.
+    if (!is_same && !check_.first_difference) check_.first_difference = run.ended.value;
   }
 
   /// Compares the critical path by resource. Differences are relative to the whole path.
@@ -150,6 +156,7 @@ class FoldComparison : public Observer {
  private:
   const FoldedTimes& folded_;
   FoldCheck& check_;
+  double tolerance_;
   std::vector<std::vector<std::size_t>> done_;  // number of ended operations, by rank and stream
   BusyTimes busy_;
 
@@ -178,12 +185,14 @@ class FoldComparison : public Observer {
     return c < folded_.ends.size() && stream < folded_.ends[c].size() ? &folded_.ends[c][stream] : nullptr;
   }
 
+  /// Returns true if both figures are the same.
   template <class FigureName>
-  void compare(double folded, double full, FigureName figure_name, const char* unit) {
+  bool compare(double folded, double full, FigureName figure_name, const char* unit) {
     const double difference = std::abs(folded - full) / std::max({std::abs(folded), std::abs(full), 1e-300});
     check_.worst = std::max(check_.worst, difference);
-    if (difference > kSameResult)
-      note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", figure_name(), folded, unit, full, unit));
+    if (difference <= tolerance_) return true;
+    note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", figure_name(), folded, unit, full, unit));
+    return false;
   }
   void note_missing(std::string difference) {
     check_.worst = std::max(check_.worst, 1.0);
@@ -223,6 +232,23 @@ void compare_pods(const Scenario& s, const Plan& plan, FoldCheck& check) {
   const Result every_rank = simulate(s, plan, {.critical_path = false, .folding = Folding::off});
   check.full_pods = with_full_pods.full_pods;
   check.pods_time = with_full_pods.step_time.value / every_rank.step_time.value - 1;
+}
+
+/// Returns when a run rank by rank of a scenario that is barely faster first differs from the folded one, if that is
+/// before `latest`. No value: none does. If the fold itself is wrong, such a run differs at `latest` as well, or drifts
+/// as the run rank by rank does; twice the tolerance, and a time that is earlier for sure, tell this apart.
+std::optional<double> first_by_rounding(const Scenario& s, const FoldedTimes& folded, double latest) {
+  for (const Scenario& faster : barely_faster(s)) {
+    FoldCheck check;
+    FoldComparison comparison(folded, check, 2 * kSameResult);
+    SimulateOptions options{.critical_path = false};
+    options.folding = Folding::off;
+    options.draws = folded.draws;
+    options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });
+    const StepRun run(faster, trainyard::plan(faster), options);
+    if (check.first_difference && *check.first_difference < latest * (1 - kSameResult)) return check.first_difference;
+  }
+  return std::nullopt;
 }
 
 /// Throws UserError if the plan is too large to simulate rank by rank. The error proposes a smaller plan.
@@ -265,11 +291,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   }
   check.most_of_draws = folded.most_of_draws;
   if (folded.draws != DrawSharing::each_rank) compare_draws(s, plan, folded.draws, check);
-  if (!check.difference.empty() && check.worst < 1) {
-    SimulateOptions unfolded;
-    unfolded.folding = Folding::off;
-    check.sensitivity = rounding_sensitivity(s, unfolded);
-  }
+  if (check.first_difference) check.first_by_rounding = first_by_rounding(s, folded, *check.first_difference);
   return check;
 }
 

@@ -17,21 +17,9 @@ StageTimes::StageTimes(const ServerPlan& plan, const CentralNames& words)
     for (const Actor worker : plan.local.groups[g].workers) group_of_[static_cast<std::size_t>(worker)] = g;
 }
 
-void StageTimes::Union::add(double begin, double end) {
-  while (!spans_.empty() && spans_.back().second >= begin) {
-    const auto [from, to] = spans_.back();
-    length_ -= to - from;
-    begin = std::min(begin, from);
-    end = std::max(end, to);
-    spans_.pop_back();
-  }
-  spans_.emplace_back(begin, end);
-  length_ += end - begin;
-}
-
 std::map<StageTimes::Place, double> StageTimes::lengths() const {
   std::map<Place, double> all;
-  for (const auto& [place, busy] : busy_) all[place] = busy.length();
+  for (const auto& [place, busy] : busy_) all[place] = busy.total();
   return all;
 }
 
@@ -50,7 +38,7 @@ void StageTimes::transferred(const TransferRun& run) {
   const auto stage = std::ranges::find_if(stages_, [&](const Stage& s) { return s.name == run.send->name; });
   std::size_t node = 0;
   if (stage == stages_.end() || !(node_of(run.from, node) || node_of(run.to, node))) return;
-  busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);
+  busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].cover(run.started.value, run.ended.value);
 }
 
 std::vector<NamedTime> StageTimes::stages(Seconds compute, Seconds update, const StepWindow& window) const {

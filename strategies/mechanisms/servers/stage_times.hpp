@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/covered_time.hpp"
 #include "sim/observer.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/mechanisms/servers/server_plan.hpp"
@@ -29,21 +30,11 @@ class StageTimes : public Observer {
     NameId name;  ///< name of the operation that sends
     const char* words;
   };
-  /// Union of intervals, which must be added in the order of their ends.
-  class Union {
-   public:
-    void add(double begin, double end);
-    double length() const { return length_; }
-
-   private:
-    std::vector<std::pair<double, double>> spans_;
-    double length_ = 0;
-  };
   using Place = std::pair<std::size_t, std::size_t>;  // stage and node
   const ServerPlan& plan_;
   std::vector<Stage> stages_;
   std::vector<std::size_t> group_of_;  // group by worker
-  std::map<Place, Union> busy_;
+  std::map<Place, CoveredTime> busy_;
   std::vector<std::map<Place, double>> by_step_;
 
   std::map<Place, double> lengths() const;

@@ -2,11 +2,12 @@
 const answer = page.answer, all = answer.scenarios, names = all.map(s => s.scenario), first = all[0];
 const of = (i, path) => value(all[i], path), shown = (i, path, unit) => of(i, path) === undefined ? '–' : figure(`scenarios.${i}.${path}`, unit);
 const money = (all.find(s => s.money) || {}).money, currency = money ? money.currency : '', things = money && !money.of_tokens ? 'samples' : 'tokens';
-const stepOf = i => of(i, 'post_training.step_time_s') ?? of(i, 'step_time_s');
 
-/// The path of a figure of each scenario: of loops that of the loop, and of engines that answer prompts their own.
 const kinds = new Set(all.map(s => s.post_training ? 'loop' : s.generation ? 'engine' : 'step')), isLoop = kinds.has('loop'), isEngine = kinds.has('engine');
-const half = (isLoop ? ' of the training half' : '') + (isLoop && isEngine ? ' or' : '') + (isEngine ? ' of a forward pass' : '');
+const half = page.labels.of_pass;
+/// Paths of a scenario's figures: the time that is compared, and the simulated pass of a loop or of engines.
+const timePath = i => all[i].post_training ? 'post_training.step_time_s' : all[i].generation ? 'generation.time_s' : 'step_time_s';
+const passPath = kind => i => all[i][kind] ? 'step_time_s' : null;
 
 /// Who is fastest, who is cheapest and who has the most tokens a joule, each in a sentence.
 function verdict() {
@@ -29,14 +30,15 @@ function verdict() {
 }
 
 function figures() {
-  const rows = [['loop step', 'post_training.step_time_s', 'seconds'], ['answers/s of the loop', 'post_training.samples_per_s', 'number'], ['time until the last answer', 'generation.time_s', 'seconds'],
-    ['generated tokens/s', 'generation.tokens_per_s', 'number'], ['answers/s of the engines', 'generation.requests_per_s', 'number'], ['step time' + half, 'step_time_s', 'seconds'], ['shortest in 80 % of cases' + half, 'step_time_interval_s.0', 'seconds'], ['longest in 80 % of cases' + half, 'step_time_interval_s.1', 'seconds'],
+  const rows = [[page.labels.time, timePath, 'seconds'], ['answers/s of the loop', 'post_training.samples_per_s', 'number'],
+    ['generated tokens/s', 'generation.tokens_per_s', 'number'], ['answers/s of the engines', 'generation.requests_per_s', 'number'], [page.labels.engine_pass, passPath('generation'), 'seconds'], [page.labels.loop_pass, passPath('post_training'), 'seconds'], ['shortest in 80 % of cases' + half, 'step_time_interval_s.0', 'seconds'], ['longest in 80 % of cases' + half, 'step_time_interval_s.1', 'seconds'],
     ['GPUs', 'gpus', 'number'], ['samples/s' + half, 'samples_per_s', 'number'], ['tokens/s' + half, 'tokens_per_s', 'number'], ['MFU' + half, 'mfu', 'share'], ['memory at the peak' + half, 'memory_bytes.peak', 'bytes'], ['goodput', 'goodput', 'share'],
     ['time of the training', 'training_time_s', 'seconds'], ['tokens a joule, at the site', 'tokens_per_J', 'number'], ['kWh a step', 'energy.step_kWh', 'number'], [`${currency} a million ${things}, rented`, 'money.per_million', 'number'],
     [`${currency} for the training, rented`, 'money.training', 'number'], [`${currency} to buy`, 'money.ownership.purchase', 'number'], [`${currency} a year of owning`, 'money.ownership.year', 'number'],
     [`${currency} to own for all years of depreciation`, 'money.ownership.total', 'number'], [`${currency} a million ${things}, owned`, 'money.ownership.per_million', 'number'], [`${currency} for the training, owned`, 'money.ownership.training', 'number']];
   section('Figures', table([{name: 'figure'}, ...names.map(name => ({name, number: true}))],
-    rows.filter(([, path]) => all.some((_, i) => of(i, path))).map(([words, path, unit]) => [words, ...all.map((_, i) => shown(i, path, unit))])));
+    rows.map(([words, path, unit]) => [words, all.map((_, i) => typeof path === 'string' ? path : path(i)), unit]).filter(([, paths]) => paths.some((path, i) => path && of(i, path)))
+      .map(([words, paths, unit]) => [words, ...paths.map((path, i) => path ? shown(i, path, unit) : '–')])));
 }
 
 function times() {

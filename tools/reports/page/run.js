@@ -27,15 +27,17 @@ function faster(w) {
 }
 
 /// The half that limits a loop, in a sentence.
-const limitOf = loop => loop.limit === 'both in turn' ? 'Generation and training follow each other.' : `What limits it: ${loop.limit}.`;
+const limitOf = loop => ({training: 'What limits it: training.', generation: 'What limits it: generation.', 'both in turn': 'Generation and training follow each other.'})[loop.limit];
+/// The part of a loop that trains. Without rollouts there is no other half.
+const trainingPart = loop => loop.generation_gpus ? 'training half' : 'training step';
 /// A sentence under the heading of a section that is not about the whole answer; null: it is.
-const scopeOfFigures = () => answer.post_training ? el('p', {class: 'quiet'}, 'Of an optimizer step of the training half.')
+const scopeOfFigures = () => answer.post_training ? el('p', {class: 'quiet'}, `Of an optimizer step of the ${trainingPart(answer.post_training)}.`)
   : answer.generation ? el('p', {class: 'quiet'}, 'Of a forward pass of the plan.') : null;
 
 function summary() {
   heading(answer.scenario, page.screen.split(/\n(?! {11})/)[0].replace(/\s+/g, ' '));
   verdict();
-  const half = answer.post_training ? ' of the training half' : answer.generation ? ' of a forward pass' : '', whole = answer.post_training ? 'the whole loop' : 'the training';
+  const half = answer.post_training ? ` of the ${trainingPart(answer.post_training)}` : answer.generation ? ' of a forward pass' : '', whole = answer.post_training ? 'the whole loop' : 'the training';
   const ofLoop = answer.post_training ? [['post_training.step_time_s', 'seconds', 'loop step'], ['post_training.samples_per_s', 'number', 'answers/s'],
     ['gpus', 'number', 'GPUs of the loop']]
     : answer.generation ? [['generation.time_s', 'seconds', 'until the last answer'], ['generation.tokens_per_s', 'number', 'generated tokens/s'], ['generation.requests_per_s', 'number', 'answers/s']] : [];
@@ -70,7 +72,7 @@ function summary() {
 /// The answer in three sentences: what a step takes, what limits it, and which faster resource saves most of it. A loop
 /// has a sentence of its own before those of its training half, and so have engines that answer prompts.
 function verdict() {
-  const step = answer.post_training ? 'An optimizer step of the training half' : answer.generation ? 'A forward pass of the plan' : 'A step', memory = answer.memory_bytes;
+  const step = answer.post_training ? `An optimizer step of the ${trainingPart(answer.post_training)}` : answer.generation ? 'A forward pass of the plan' : 'A step', memory = answer.memory_bytes;
   const range = answer.step_time_interval_s
     ? [' (', figure('step_time_interval_s.0', 'seconds'), ' to ', figure('step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : [];
   const time = value(answer, 'training_time_s') ? [answer.post_training ? ', all its steps ' : ', the whole training ', figure('training_time_s', 'seconds')] : [];
@@ -88,7 +90,7 @@ function verdict() {
   const sentence = [step, ' takes ', figure('step_time_s', 'seconds'), ...range, ...training, ...room];
   const of = section('Verdict', ...ofLoop, ...ofEngines, el('p', {}, loop || engines ? sentence : el('b', {}, ...sentence)));
   if (answer.bottleneck && answer.bottleneck.resource)
-    of.append(el('p', {}, `What limits ${loop ? 'the training half' : engines ? 'the forward pass' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
+    of.append(el('p', {}, `What limits ${loop ? `the ${trainingPart(loop)}` : engines ? 'the forward pass' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
   const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share);
   if (!tried.length) {
     of.append(el('p', {id: 'help'}, page.pending ? 'What would help most is being simulated …' : `What would help most was not simulated${answer.bottleneck && answer.bottleneck.resource ? `; only a faster ${answer.bottleneck.resource} shortens its part` : ''}.`));

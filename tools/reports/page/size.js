@@ -13,14 +13,8 @@ function quantity(key) {
   const [pattern, words] = names.find(([p]) => p.test(key)) || [/^/, ''];
   return key.replace(pattern, words);
 }
-/// The amount of a price or a limit, with its unit.
-const amount = (t, path) => {
-  const days = t.quantity === 'deadline' || / in days$/.test(t.quantity), minutes = value(answer, path) < 0.1;
-  if (t.quantity === 'tokens') return el('span', {}, scaled(value(answer, path), [[1e12, 'T tokens'], [1e9, 'B tokens'], [1e6, 'M tokens']]));
-  const units_of = [[/ in % of the simulated$/, ' % of the simulated'], [/ in kW$/, ' kW'], [/ in years$/, ' years'], [/ in %$/, ' %'], [/^/, ' ' + currency]];
-  const unit = days ? (minutes ? '' : ' days') : units_of.find(([p]) => p.test(t.quantity))[1];
-  return el('span', {}, figure(path, days ? 'days' : 'number'), unit);
-};
+/// The amount of threshold `i`, with its unit, as the screen writes it. `key`: value (now) or threshold.
+const amount = (i, key) => el('span', {title: `thresholds.${i}.${key}: ${answer.thresholds[i][key]}`}, page.threshold_amounts[i][key]);
 
 /// The unit of a price whose owner the row names.
 const unit = (key, node) => [[/^gpu_hour of /, 'a GPU-hour'], [/^node_hour of /, 'a node-hour'], [/^purchase of /, key.slice(12).toLowerCase().replace(/_/g, '-') === node ? 'a node' : 'a GPU']].filter(([p]) => p.test(key)).map(([, words]) => words)[0] || quantity(key);
@@ -91,8 +85,8 @@ function waysToPay() {
 function changes() {
   if (!(answer.thresholds || []).length) return;
   const list = table([{name: 'price or limit'}, {name: 'now', number: true}, {name: 'changes', number: true}, {name: 'then', words: true}],
-    answer.thresholds.map((t, i) => [quantity(t.quantity), {text: amount(t, `thresholds.${i}.value`), sort: t.value},
-      {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', amount(t, `thresholds.${i}.threshold`)), sort: t.threshold / t.value},
+    answer.thresholds.map((t, i) => [quantity(t.quantity), {text: amount(i, 'value'), sort: t.value},
+      {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', amount(i, 'threshold')), sort: t.threshold / t.value},
       t.node ? cluster(t) + terms(t) : 'none of the simulated sizes']), true);
   list.classList.add('screen');
   section('What would change the decision', list, counted ? el('p', {class: 'quiet'}, `The network is ${counted} unless another one is named.`) : null, ...tornado());
@@ -107,8 +101,8 @@ function tornado() {
   });
   const least = r => Math.min(r.below ? 1 - r.below.share : Infinity, r.above ? r.above.share - 1 : Infinity);
   const bar = (end, hue, known) => el('span', {style: `left:${Math.min(1, end) / most * 100}%;width:${Math.abs(Math.min(most, end) - 1) / most * 100}%;background:${hue};opacity:${known ? 1 : 0.25}`});
-  const words = (name, side) => side && el('div', {}, `${name} `, amount(side.t, `thresholds.${side.i}.threshold`), ': ' + (side.t.node ? cluster(side.t) + terms(side.t) : 'none'));
-  const row = r => el('div', {}, el('div', {}, el('b', {}, quantity(r.t.quantity)), el('div', {class: 'quiet'}, 'now ', amount(r.t, `thresholds.${r.i}.value`))),
+  const words = (name, side) => side && el('div', {}, `${name} `, amount(side.i, 'threshold'), ': ' + (side.t.node ? cluster(side.t) + terms(side.t) : 'none'));
+  const row = r => el('div', {}, el('div', {}, el('b', {}, quantity(r.t.quantity)), el('div', {class: 'quiet'}, 'now ', amount(r.i, 'value'))),
     el('div', {class: 'track'}, bar(r.below ? r.below.share : 0, '#d98c3f', r.below), bar(r.above ? r.above.share : most, '#1f6fb4', r.above)), el('div', {}, words('below', r.below), words('above', r.above)));
   return [el('p', {}, 'The decision stays as long as one quantity changes within its bar and the others do not change. Beside a bar stands the decision beyond it, among the simulated sizes.'),
     el('div', {class: 'bars', role: 'img', 'aria-label': 'ranges in which the decision stays'}, [...ranges.values()].sort((a, b) => least(a) - least(b)).map(row),

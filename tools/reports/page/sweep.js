@@ -32,7 +32,7 @@ function words(key) {
     const alike = axes.filter(a => a.split('.').pop() === last).length > 1;
     return ((alike && parent.length ? parent[0] + ' ' : '') + last).replace(/_/g, ' ');
   }
-  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (!ofHalf.test(key) ? '' : isLoop ? ', training half' : isEngine ? ', forward pass' : '');
+  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (!ofHalf.test(key) ? '' : isLoop ? (good.some(p => p.post_training_generation_s) ? ', training half' : ', training step') : isEngine ? ', forward pass' : '');
 }
 /// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list. A
 /// word such as 8W2PS is no number with a unit.

@@ -14,6 +14,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/studies/measured/system_spread.hpp"
+#include "sim/observers/progress.hpp"
 
 namespace trainyard {
 namespace {
@@ -154,7 +155,10 @@ std::vector<CoveredCollective> cover_each_collective(const std::vector<Collectiv
       rows = std::move(anchored_rows);
     }
   std::vector<CoveredCollective> covered;
+  ProgressLine progress;
+  std::size_t begun = 0;
   for (const auto& [system, rows] : systems) {
+    progress.show(fmt::format("intervals of collectives: system {} of {}", ++begun, systems.size()));
     std::map<double, CollectiveDoubt> others;  // indexed by probability
     for (const double probability : kCoverageProbabilities)
       others.emplace(probability, CollectiveDoubt::fit(all, system, probability));

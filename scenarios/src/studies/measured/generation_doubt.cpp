@@ -14,6 +14,7 @@
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/system_spread.hpp"
 #include "sim/error.hpp"
+#include "sim/observers/progress.hpp"
 
 namespace trainyard {
 namespace {
@@ -115,8 +116,10 @@ std::string GenerationDoubt::unmeasured(const EngineTraits& traits) const {
 std::vector<CoveredRow> cover_each_engine(const GenerationDoubt& doubt, GenerationFigure figure) {
   std::map<std::tuple<std::string, std::string, double>, double> spreads;
   std::vector<CoveredRow> covered;
+  ProgressLine progress;
   for (const GenerationError& e : doubt.errors()) {
     if (e.figure != figure) continue;
+    progress.show(fmt::format("intervals of engines: {} rows", covered.size()));
     const std::string system = system_of(e.traits);
     const auto range = [&](double probability) {
       const auto [found, is_new] = spreads.try_emplace({system, e.traits.network, probability});

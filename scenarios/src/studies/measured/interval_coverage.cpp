@@ -1,11 +1,14 @@
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <map>
 
 #include "models/fitted/fitting.hpp"
+#include "sim/observers/progress.hpp"
 
 namespace trainyard {
 namespace {
@@ -83,7 +86,11 @@ ClassCoverage coverage_of(const std::string& name, double most_half_width, const
 
 std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) {
   std::vector<CoveredStep> covered;
-  for (const auto& [family, rows] : thinned_families(all)) {
+  ProgressLine progress;
+  const auto families = thinned_families(all);
+  std::size_t begun = 0;
+  for (const auto& [family, rows] : families) {
+    progress.show(fmt::format("intervals of steps: family {} of {}", ++begun, families.size()));
     const Experience others(all, family);
     const DoubtModel doubt = DoubtModel::fit(all, family);
     for (const LeftOutStep& row : rows) {

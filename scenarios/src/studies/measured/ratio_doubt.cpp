@@ -1,5 +1,7 @@
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +11,7 @@
 #include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -120,7 +123,10 @@ std::array<PlanPairs, 2> measured_plan_pairs(const std::vector<LeftOutStep>& all
   const auto ranks = tensor_ranks(steps);
   std::array<std::vector<PlanPair>, 2> pairs;
   std::array<std::size_t, 2> counts{};
+  ProgressLine progress;
+  std::size_t begun = 0;
   for (const auto& [name, rows] : families) {
+    progress.show(fmt::format("ratios of plans: family {} of {}", ++begun, families.size()));
     const Experience others(all, name);
     std::map<StepTraits, std::vector<const LeftOutStep*>> groups;
     for (const LeftOutStep& row : rows) groups[row.profile.traits].push_back(&row);
