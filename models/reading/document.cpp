@@ -77,7 +77,7 @@ class Builder final : public YAML::EventHandler {
     }
     if (has_lines_ && (e.msg == "illegal map value" || e.msg.starts_with("end of map not found")))
       refuse_line(static_cast<int>(e.mark.line));
-    fail(place(e.mark), e.msg);
+    fail(place(e.mark), e.msg == "illegal EOF in scalar" ? "a quote that is never closed" : e.msg);
   }
   void OnSequenceEnd() override { close(); }
   void OnMapEnd() override { close(); }
@@ -175,14 +175,34 @@ class Builder final : public YAML::EventHandler {
     }
   }
 
-  /// Refuses a key that is no text. yaml-cpp also takes a map in braces for a key if nothing follows its last comma.
+  /// Returns true if the bracket at `start` has its end. Brackets in quotes do not count.
+  bool is_closed(std::size_t start) const {
+    int depth = 0;
+    char quote = 0;
+    for (std::size_t i = start; i < text_.size(); ++i) {
+      const char c = text_[i];
+      if (quote != 0) {
+        if (c == '\\' && quote == '"')
+          ++i;
+        else if (c == quote)
+          quote = 0;
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == '{' || c == '[') {
+        ++depth;
+      } else if ((c == '}' || c == ']') && --depth == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// Refuses a key that is no text. yaml-cpp also takes a bracket without an end for a key, as in a file that is cut off.
   [[noreturn]] void refuse_key(const Place& where, const YAML::Mark& mark) const {
-    const std::size_t last = text_.find_last_not_of(" \t\r\n");
     const auto start = static_cast<std::size_t>(mark.pos);
-    if (start < text_.size() && text_[start] == '{' && last != std::string_view::npos && text_[last] == ',')
-      fail(where, "a \"{\" that is never closed; \"}\" expected");
-    if (start < text_.size() && text_[start] == '[' && text_.find(']', start) == std::string_view::npos)
-      fail(where, "a \"[\" that is never closed; \"]\" expected");
+    if (start < text_.size() && (text_[start] == '{' || text_[start] == '[') && !is_closed(start))
+      fail(where, fmt::format("a \"{}\" that is never closed; \"{}\" expected", text_[start],
+                              text_[start] == '{' ? '}' : ']'));
     fail(where, "a key must be plain text");
   }
 

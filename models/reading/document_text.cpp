@@ -308,7 +308,8 @@ Node merge_nodes(const Node& base, const Node& over) {
     result.fields.insert(result.fields.begin(), {"base", base});
     return result;
   }
-  if (auto items = merged_items(base, over)) return *std::move(items);
+  const Node* figure_list = base.find("value");  // the items of a list with its source
+  if (auto items = merged_items(figure_list ? *figure_list : base, over)) return *std::move(items);
   if (base.kind != Node::Kind::map || base.find("value")) return over;
   Node result = base;
   result.place = over.place;

@@ -231,8 +231,9 @@ std::string Fields::choice(Key key, const std::vector<std::string>& names, std::
 
 std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>& names) {
   std::vector<std::size_t> all;
-  const std::vector<Node>* items = list(key);
+  report(what_, key, "a list of names", false, nullptr);
   report_choices(names);
+  const std::vector<Node>* items = list(key);
   if (items)
     for (const Node& item : *items) all.push_back(place_among(choose(item, path(key), names), names));
   return all;
@@ -250,7 +251,7 @@ bool Fields::boolean(Key key, bool fallback) {
 std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most,
                                   std::optional<std::int64_t> fallback) {
   const Node* node = scalar(key, kInteger, !fallback);
-  if (fallback) report_default(static_cast<double>(*fallback), "");
+  if (fallback && *fallback >= least && *fallback <= most) report_default(static_cast<double>(*fallback), "");
   if (!node) return *fallback;
   const std::int64_t v = parse_at(*node, path(key), parse_integer);
   if (v < least) fail(node->place, fmt::format("{}: {} is too small; the least is {}", path(key), v, least));
@@ -260,7 +261,7 @@ std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most
 
 double Fields::number(Key key, double least, double most, std::optional<double> fallback) {
   const Node* node = scalar(key, kNumber, !fallback);
-  if (fallback) report_default(*fallback, "");
+  if (fallback && *fallback >= least && *fallback <= most) report_default(*fallback, "");
   return node ? bounded_number(*node, path(key), least, most) : *fallback;
 }
 
@@ -268,7 +269,8 @@ template <class Unit>
 Unit Fields::quantity(Key key, std::optional<Unit> fallback, const char* expected, const char* unit,
                       Unit (*parse)(std::string_view)) {
   const Node* node = scalar(key, expected, !fallback);
-  if (fallback) report_default(fallback->value, unit);
+  const bool may_be_zero = std::is_same_v<Unit, Seconds>;  // for other units, 0 means that none is stated
+  if (fallback && (fallback->value > 0 || (may_be_zero && fallback->value == 0))) report_default(fallback->value, unit);
   return node ? positive(*node, path(key), parse) : *fallback;
 }
 

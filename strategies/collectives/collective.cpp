@@ -14,7 +14,9 @@ std::vector<int> ring_peers(GroupPlace place) {
 
 Numbering channel_ring(int ranks, const CollectiveSettings& settings, int channel) {
   const int per_node = settings.ranks_per_node(ranks);
-  return ranks % per_node == 0 ? Numbering(ranks).rotate_in_blocks(per_node, channel) : Numbering(ranks);
+  if (ranks % per_node != 0) return Numbering(ranks);
+  return settings.meshed && per_node < ranks ? Numbering(ranks).zigzag_in_blocks(per_node, channel)
+                                             : Numbering(ranks).rotate_in_blocks(per_node, channel);
 }
 
 std::vector<int> all_others(GroupPlace place) {

@@ -74,7 +74,9 @@ std::vector<int> all_others(GroupPlace);
 std::vector<int> star_peers(GroupPlace);
 /// The members that are 1, 2, 4, … places ahead and behind.
 std::vector<int> power_of_two_peers(GroupPlace);
-/// The ring of one channel: in each node it begins `channel` ranks further on.
+/// The ring of one channel: in each node it begins `channel` ranks further on. If every two ranks of a node have a link of
+/// their own, the rings of several nodes go through a node as zigzags, which use all its links and leave it by all its
+/// ranks.
 Numbering channel_ring(int ranks, const CollectiveSettings&, int channel);
 /// The number of channels in the settings.
 int settings_channels(GroupPlace);

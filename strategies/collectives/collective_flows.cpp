@@ -61,13 +61,13 @@ Ops flows_of_channel(Local me, Channel phases) {
   }
 }
 
-/// A ring through a group whose nodes have different numbers of ranks. On each node it begins `shift` ranks further
-/// on.
-RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
+/// A ring through a group whose nodes have different numbers of ranks: on each node as channel_ring says.
+RingOrder shifted_ring(const CollectiveSettings& settings, int shift) {
   std::vector<int> order;
   int first = 0;
-  for (const int size : node_sizes) {
-    for (int i = 0; i < size; ++i) order.push_back(first + (i + shift) % size);
+  for (const int size : settings.node_sizes) {
+    for (int i = 0; i < size; ++i)
+      order.push_back(first + ((settings.meshed ? Numbering::zigzag(i, size) : i) + shift) % size);
     first += size;
   }
   return RingOrder(std::move(order));
@@ -271,7 +271,7 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
     if (settings.node_sizes.empty())
       add(channel_ring(n, settings, k), 1);
     else
-      add(Numbering::from_ring(shifted_ring(settings.node_sizes, k)), 1);
+      add(Numbering::from_ring(shifted_ring(settings, k)), 1);
   return flow;
 }
 

@@ -106,13 +106,14 @@ struct CollectiveSettings {
   int root = 0;
   Reduction reduction = Reduction::sum;
   /// Number of rings that run at the same time, each with an equal share of the data. In each node, each ring begins
-  /// one rank after the previous ring.
+  /// one rank after the previous ring (see channel_ring).
   int channels = 1;
   /// Chains and trees pass on pieces of this size. The default of 512 KiB is a slice of NCCL's buffers (4 MiB in 8
   /// steps: src/include/device.h, NCCL_STEPS; src/init.cc, DEFAULT_BUFFSIZES).
   Bytes chunk{512.0 * 1024};
   int per_node = 0;             ///< number of consecutive ranks on each node; 0: all ranks share one node
   std::vector<int> node_sizes;  ///< number of consecutive ranks on each node, if nodes differ; else empty
+  bool meshed = false;          ///< every two ranks of a node have a link of their own
   std::vector<int>
       torus;  ///< lengths for the torus algorithms; along the last one ranks follow each other. Empty: none stated
   std::shared_ptr<const ChipPlaces> chips;  ///< places of the machine's chips on their torus; null: it has none

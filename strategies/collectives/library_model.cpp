@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "models/fitted/nccl_between.hpp"
 #include "models/fitted/nccl_cost.hpp"
@@ -84,20 +83,12 @@ void apply_ratios(const NcclRatios& ratios, NcclModel& model) {
     *share = std::min(1.0, *share * ratios.network_rate);
 }
 
-/// True if each pair of the node's GPUs is linked by NVLink, without another GPU in between.
-bool all_linked(const NodeType& node) {
-  if (node.interconnect == "nvswitch") return true;
-  std::set<std::pair<int, int>> linked;
-  for (const NvlinkBundle& bundle : node.nvlink_mesh) linked.insert(std::minmax(bundle.a, bundle.b));
-  return node.gpus > 1 && linked.size() == static_cast<std::size_t>(node.gpus) * (node.gpus - 1) / 2;
-}
-
 /// True if a message leaves by the adapter beside the GPU that has the receiver's place in the sender's node. That GPU
 /// must be reached by NVLink, and its adapter must be near it (NVIDIA/nccl src/graph/search.cc, NCCL_P2P_PXN_LEVEL=2,
 /// the default).
 bool relays_by_rail(const NodeType& node, const NcclChoice& choice, NodeSpread spread) {
   return choice.pxn && choice.version.pxn() && spread.nodes > 1 && spread.fewest > 1 && node.hcas > 1 &&
-         node.network.gpudirect && all_linked(node);
+         node.network.gpudirect && (node.interconnect == "nvswitch" || has_full_mesh(node));
 }
 
 /// NCCL in a cluster, or in a part of it. If nodes differ, all wait for the slowest: NCCL agrees on the minimum of

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -13,6 +16,12 @@ LinkGraph nvlink_graph(const NodeType& node) {
   LinkGraph graph{node.gpus, {}};
   for (const NvlinkBundle& bundle : node.nvlink_mesh) graph.bundles.push_back({bundle.a, bundle.b, bundle.links});
   return graph;
+}
+
+bool has_full_mesh(const NodeType& node) {
+  std::set<std::pair<int, int>> linked;
+  for (const NvlinkBundle& bundle : node.nvlink_mesh) linked.insert(std::minmax(bundle.a, bundle.b));
+  return node.gpus > 1 && linked.size() == static_cast<std::size_t>(node.gpus) * (node.gpus - 1) / 2;
 }
 
 std::vector<WeightedRing> node_rings(const NodeType& node) {

@@ -52,6 +52,20 @@ class Numbering {
     n.shift_ = by % block;
     return n;
   }
+  /// Orders each block of `block` consecutive members as a zigzag that begins with member `by`: by, by + 1, by − 1, by + 2, …
+  /// For an even block, the zigzags of all `by` use each ordered pair of members once, and begin and end at different
+  /// members (E. J. Williams, "Experimental designs balanced for the estimation of residual effects of treatments",
+  /// Aust. J. Sci. Res. A 2, 1949). For an odd block, they use half of the pairs, each twice.
+  Numbering zigzag_in_blocks(int block, int by) const {
+    Numbering n = rotate_in_blocks(block, by);
+    n.zigzag_ = true;
+    return n;
+  }
+  /// Returns the number at a position of a zigzag that begins with 0. `zigzag_position` is the inverse.
+  static int zigzag(int position, int block) {
+    return position % 2 == 1 ? (position + 1) / 2 : (block - position / 2) % block;
+  }
+  static int zigzag_position(int v, int block) { return v == 0 ? 0 : v <= block / 2 ? 2 * v - 1 : 2 * (block - v); }
   /// Reverses the direction; number 0 stays.
   Numbering reverse() const {
     Numbering n = *this;
@@ -62,13 +76,19 @@ class Numbering {
   int size() const { return size_; }
   int member(int number) const {
     int v = reversed_ && number > 0 ? size_ - number : number;
-    if (block_ > 0) v = v - v % block_ + (v % block_ + shift_) % block_;
+    if (block_ > 0) {
+      const int place = v % block_;
+      v += ((zigzag_ ? zigzag(place, block_) : place) + shift_) % block_ - place;
+    }
     return order_ ? order_->member[v] : first_ + stride_ * v;
   }
   /// Returns the number of a member. The numbering must contain the member.
   int number(int member) const {
     int v = order_ ? order_->number[member] : (member - first_) / stride_;
-    if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - shift_) % block_;
+    if (block_ > 0) {
+      const int place = v % block_, unshifted = (place + block_ - shift_) % block_;
+      v += (zigzag_ ? zigzag_position(unshifted, block_) : unshifted) - place;
+    }
     return reversed_ && v > 0 ? size_ - v : v;
   }
   /// Returns the members after and before `member`, if the numbers form a ring.
@@ -81,7 +101,7 @@ class Numbering {
   const RingOrder* order_ = nullptr;
   int size_ = 1, first_ = 0, stride_ = 1;
   int block_ = 0, shift_ = 0;
-  bool reversed_ = false;
+  bool reversed_ = false, zigzag_ = false;
 };
 
 }  // namespace trainyard

@@ -67,6 +67,13 @@ TEST_CASE("faulty documents are refused with file, line and column", "[document]
   CHECK(error_of("? [a, b]\n: 1\n").ends_with("a key must be plain text"));
   CHECK(error_of("~: 1\n").ends_with("a key must be plain text"));
   CHECK(error_of("{\"a\":\"b\",\n") == "x.yaml:1:1: a \"{\" that is never closed; \"}\" expected");
+  const std::string config =
+      "{\n  \"architectures\": [\"LlamaForCausalLM\"],\n  \"rope\": {\"factor\": 8.0, \"type\": \"llama3\"}}";
+  for (std::size_t length = 2; length < config.size(); ++length) {  // a file that is cut off
+    const std::string error = error_of(config.substr(0, length));
+    CAPTURE(length, error);
+    CHECK((!error.empty() && error.find("plain text") == std::string::npos));
+  }
   CHECK(error_of("[1, 2") == "x.yaml:1:1: a \"[\" that is never closed; \"]\" expected");
   CHECK(error_of("a: {b: 1\n").starts_with("x.yaml:"));
   CHECK(error_of("a: [1, 2\nb: 3\n").starts_with("x.yaml:"));

@@ -189,6 +189,21 @@ TEST_CASE("embedding and head are among the layers that are balanced", "[layer-d
   CHECK(sizes_of(interleaved).size() == 4);
 }
 
+TEST_CASE("a balanced division counts the exchanges of tensor ranks", "[layer-division]") {
+  const auto read = [](const std::string& layers) {
+    return read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"), {{"plan.pipeline.layers", layers}});
+  };
+  const auto slowest_stage = [](const Scenario& s) {
+    double most = 0;
+    for (const Result::Stage& stage : simulate(s).stages)
+      most = std::max(most, (stage.breakdown.step_time - stage.breakdown.bubble).value);
+    return most;
+  };
+  const Scenario even = read("even"), balanced = read("balanced");
+  CHECK(slowest_stage(balanced) <= slowest_stage(even));
+  CHECK(simulate(balanced).step_time <= simulate(even).step_time);
+}
+
 TEST_CASE("a slower node's stage gets fewer layers", "[layer-division]") {
   const Scenario s = read_scenario_text(
       "cluster:\n  nodes:\n    - {count: 1, node: {base: t4-server, gpu: {count: 1}}}\n"

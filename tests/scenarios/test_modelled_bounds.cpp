@@ -60,6 +60,8 @@ constexpr BoundedMachine kMachines[] = {
     {"{nodes: 1, node: l40s-8x}", "ring", 1, kPcie},
     {"{nodes: 2, node: dgx-h100, fabric: nonblocking}", "ring", 8, kBetweenNodes},
     {"{nodes: 4, node: dgx-a100, fabric: rail-optimized}", "ring", 8, kBetweenNodes},
+    {"{nodes: 2, node: mi300x-8x, fabric: nonblocking}", "ring", 8, kBetweenNodes},
+    {"{nodes: 4, node: el-capitan, fabric: nonblocking}", "ring", 4, kBetweenNodes},
     {"{nodes: 2, node: l40s-8x, fabric: leaf-spine}", "ring", 8, kBetweenPcie},
     {"{nodes: 4, node: t4-server, fabric: nonblocking}", "ring", 4, kBetweenNodes},
     {"{nodes: 4, node: dgx-h100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: [{down: 2, "

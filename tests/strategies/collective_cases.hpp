@@ -158,6 +158,7 @@ inline CollectiveRunOptions random_case(Operation operation, const std::string& 
     }
   settings.chunk = Bytes{pick(std::array{8.0, 40.0, 100.0, 1e6})};
   put_in_values(o, pick(std::array{0, 1, ranks - 1, ranks, 2 * ranks + 3, 5 * ranks, 61}), dice);
+  settings.meshed = dice() % 2 == 0;
   return o;
 }
 

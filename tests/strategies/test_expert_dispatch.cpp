@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "models/networks/layers/expert_routing.hpp"
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
@@ -157,6 +160,10 @@ TEST_CASE("wrong values of experts' keys are refused at their place", "[experts]
 TEST_CASE("wrong values of recomputation and adapters are refused at their place", "[experts][lora]") {
   CHECK_THROWS_WITH(scenario_of("8", ", recompute_modules: [moe_akt]"),
                     Catch::Contains("experts.yaml:3") && Catch::Contains("did you mean \"moe_act\"?"));
+  for (const char* part : {"mla_up_proj", "mlp"})  // Mixtral has neither latent attention nor dense feed-forward parts
+    CHECK_THROWS_WITH(read_scenario(shipped_file("scenarios/mixtral-ep8.yaml"),
+                                    {{"plan.recompute_modules", fmt::format("[{}]", part)}}),
+                      Catch::Contains(fmt::format("has the part {}; expected layernorm, moe_act, moe", part)));
   CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 0}"), Catch::Contains("plan.lora.rank"));
   CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 8, targets: [linear_fc3]}"),
                     Catch::Contains("unknown value \"linear_fc3\"") && Catch::Contains("linear_fc1"));

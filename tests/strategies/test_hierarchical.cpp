@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
+#include "scenarios/src/reading/read_cluster.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
+#include "tests/strategies/chosen_collective.hpp"
 #include "tests/strategies/exact_values.hpp"
 #include "tests/user_errors.hpp"
 
@@ -272,10 +275,54 @@ TEST_CASE("multi-ring on a DGX-1 fills all NVLinks of its rings", "[collectives]
     }
 }
 
+TEST_CASE("rings of several channels use each link of a full mesh once, and all adapters", "[collectives]") {
+  for (const int local : {2, 3, 4, 5, 6, 7, 8, 16})
+    for (const int nodes : {2, 3}) {
+      CollectiveSettings settings;
+      settings.meshed = true;
+      std::vector<int> node_of_rank;
+      for (int rank = 0; rank < local * nodes; ++rank) node_of_rank.push_back(rank / local);
+      settings.place(node_of_rank);
+      std::map<std::pair<int, int>, int> rings_of_link;
+      std::vector<int> leaves(node_of_rank.size()), enters(node_of_rank.size());
+      for (int channel = 0; channel < local; ++channel) {
+        const Numbering ring = channel_ring(local * nodes, settings, channel);
+        for (int v = 0; v < ring.size(); ++v) {
+          const int from = ring.member(v), to = ring.member((v + 1) % ring.size());
+          CHECK(ring.number(from) == v);
+          if (from / local == to / local)
+            ++rings_of_link[{from, to}];
+          else
+            ++leaves[static_cast<std::size_t>(from)], ++enters[static_cast<std::size_t>(to)];
+        }
+      }
+      CAPTURE(local, nodes);
+      const int most = local % 2 == 0 ? 1 : 2;
+      CHECK(static_cast<int>(rings_of_link.size()) == nodes * local * (local - 1) / most);
+      for (const auto& [link, rings] : rings_of_link) CHECK(rings == most);
+      CHECK(leaves == std::vector<int>(leaves.size(), 1));
+      CHECK(enters == leaves);
+    }
+}
+
+TEST_CASE("between nodes whose GPUs form a full mesh, the adapters limit a modelled all-gather", "[collectives]") {
+  const auto time_with = [](const char* rate) {
+    const ClusterSpec cluster = read_cluster(
+        parse_document(fmt::format("{{nodes: 2, node: mi300x-8x, fabric: nonblocking, hca: {{rate: {}}}}}", rate), "c"),
+        Catalog());
+    return run_chosen(cluster, Operation::all_gather, Bytes{1e9}).time;
+  };
+  const double slow = time_with("100 Gbit/s"), usual = time_with("400 Gbit/s"), fast = time_with("800 Gbit/s");
+  CHECK(slow > 3 * usual);
+  CHECK(fast <= usual);
+}
+
 TEST_CASE("multi-ring refuses missing rings, and rings of another size", "[collectives]") {
   CollectiveRunOptions o = options("multi-ring", Operation::all_reduce, 4);
   CHECK(refusal(star_cluster(4, kRate), o) ==
-        "all-reduce: all-reduce by multi-ring: there are no rings to run on: the settings name none");
+        "all-reduce: all-reduce by multi-ring: there are no rings to run on; expected all GPUs of one node whose GPUs "
+        "are "
+        "joined by a mesh of links, such as dgx-1v, or another algorithm, such as ring");
   o.options.settings.rings = {{RingOrder({0, 2, 1}), 1}};
   CHECK(refusal(star_cluster(4, kRate), o) ==
         "all-reduce: all-reduce by multi-ring: a ring of 3 ranks, in a group of 4");

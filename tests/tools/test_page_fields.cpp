@@ -1,8 +1,12 @@
 // The fields of the page of `trainyard serve`: their labels, sections, typed values and errors.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
 
+#include "models/fitted/measured_family.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "tests/tools/served_page.hpp"
 #include "tools/serving/page_fields.hpp"
 
@@ -40,6 +44,96 @@ TEST_CASE("fields of the page have labels from their descriptions, and sections"
   CHECK(controls["faults.failures.mtbf.gpu"]["section"] == "Faults: failures");
   CHECK(controls["model"]["section"] == "Scenario");
   CHECK(controls.contains("cluster.gpu.memory_capacity"));
+  CHECK(served.stop() == 0);
+}
+
+TEST_CASE("the reader accepts the value that the page shows of a field, or names another field that it needs",
+          "[serve]") {
+  for (const char* name : {"zero-offload-v100", "gpt2-xl-ddp-dgx-a100", "mixtral-ep8", "failures-llama3-16k",
+                           "lora-llama2-70b-mi300x", "diloco-1b-4-sites"}) {
+    const Node document = read_scenario_document(shipped_file(std::string("scenarios/") + name + ".yaml"));
+    std::vector<ScenarioField> fields;
+    {
+      const AskedFields asked;
+      read_scenario(document, name);
+      fields = offered_fields(asked);
+    }
+    std::vector<std::string> paths;
+    for (const ScenarioField& field : fields) {
+      paths.push_back(field.path);
+      const std::string shown = field.value.empty() ? field.fallback : field.value;
+      const std::string value = shown.empty() ? field.choices.empty() ? "1" : field.choices.front() : shown;
+      std::string error;
+      try {
+        read_scenario(document, name, {{field.path, value}});
+      } catch (const UserError& e) {
+        error = e.what();
+      }
+      CAPTURE(name, field.path, value, error);
+      CHECK(error.find("unknown key \"" + field.path.substr(field.path.rfind('.') + 1)) == std::string::npos);
+      CHECK(error.find("expected a list") == std::string::npos);
+      if (!shown.empty())
+        for (const char* words :
+             {"is too small", "is too many", "out of range", "has no unit", "must be", " expected, got"})
+          CHECK(error.find(words) == std::string::npos);
+      if (!field.value.empty() && field.path != "model") CHECK(error.empty());
+    }
+    const auto has = [&paths](const char* path) { return std::ranges::find(paths, path) != paths.end(); };
+    if (std::string_view(name) == "gpt2-xl-ddp-dgx-a100") CHECK(has("cluster.power.busy"));
+    CHECK(has("cluster.rack_units"));
+    CHECK_FALSE(has("plan.recompute_modules"));
+    if (std::string_view(name) == "zero-offload-v100") CHECK(has("cluster.pcie.switches.0.uplink_lanes"));
+  }
+}
+
+TEST_CASE("a change on the page is that of --set, and replicas are left out only where --set is refused",
+          "[serve][cli]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  for (const char* set : {"plan.tensor_parallel=2", "cluster.nodes=1", "cluster.node.gpu.count=16"}) {
+    const std::string word = set, path = word.substr(0, word.find('=')), value = word.substr(path.size() + 1);
+    const json page = served.ask(json::array({json::array({path, value})}).dump(), "answer", "zero-offload-v100");
+    CAPTURE(set, page.dump().substr(0, 300));
+    if (page.contains("error")) continue;  // a field that the page does not offer
+    const TopoAnswer run = folder.trainyard("run zero-offload-v100 --no-what-if --json - --set " + word);
+    REQUIRE(run.exit == 0);
+    CHECK(page["answer"]["step_time_s"] == parse_json(run.out)["step_time_s"]);
+    CHECK(page["note"] == "");
+  }
+  folder.write(
+      "sized.yaml",
+      "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+      "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64, precision: fp16, data_parallel: {size: "
+      "16}}\n");
+  ServedProcess sized(folder, "sized.yaml");
+  const json halved = sized.ask(R"([["cluster.nodes","1"]])", "answer", "sized");
+  CHECK(halved["note"] == "plan.data_parallel.size: 16 does not fit these changes and is left out.");
+  CHECK(halved["answer"]["step_time_s"].get<double>() > 0);
+  CHECK(sized.stop() == 0);
+  CHECK(served.stop() == 0);
+}
+
+TEST_CASE("with prices of other machines, the page answers without costs and says so", "[serve][cli]") {
+  const PageFolder folder;
+  folder.write("p.yml", "currency: EUR\ngpu_hour: {a100-sxm4-80gb: 2, h100-sxm5-80gb: 3}\n");
+  ServedProcess served(folder, "--prices=p.yml");
+  const json without = served.ask("[]", "answer", "zero-offload-v100");  // a V100, which the file has no price of
+  CHECK(without["answer"]["step_time_s"].get<double>() > 0);
+  CHECK_FALSE(without["answer"].contains("money"));
+  CHECK_THAT(without["note"].get<std::string>(), Contains("No costs: ") && Contains("none of dgx-2"));
+  CHECK_THAT(
+      served.ask(R"([["prices.gpu_hour.a100-sxm4-80gb","-4"]])", "answer", "gpt2-one-a100")["error"].get<std::string>(),
+      Contains("-4 is out of range"));
+  CHECK(served.stop() == 0);
+}
+
+TEST_CASE("errors of a task on the page name no file that the user has not", "[serve][cli]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  const json wrong = served.ask(R"([["plan.data_parallel.all_reduce","rong"]])", "answer", "task 1: ring-for-master");
+  const std::string error = wrong["error"];
+  CAPTURE(error);
+  CHECK_THAT(error, Contains("unknown") && !Contains("mine.yaml") && !Contains("/tmp"));
   CHECK(served.stop() == 0);
 }
 

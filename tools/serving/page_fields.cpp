@@ -107,7 +107,8 @@ bool is_plain_value(const std::string& value) {
 std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
   std::vector<ScenarioField> fields = scenario_fields(asked);
   std::erase_if(fields, [](const ScenarioField& field) {
-    return field.choices.empty() && (field.type.empty() || field.type == "text" || field.type == "a name");
+    return field.type == "a list of names" ||
+           (field.choices.empty() && (field.type.empty() || field.type == "text" || field.type == "a name"));
   });
   return fields;
 }

@@ -86,22 +86,30 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   return answer;
 }
 
-/// Removes the number of replicas from the document if the page changes the number of devices or another parallel axis.
-/// Then the number of replicas follows from these.
-Node with_derived_replicas(Node document, const Overrides& set) {
-  const auto changes = [&set](std::string_view path) {
-    return std::ranges::any_of(set, [path](const auto& change) { return change.first.starts_with(path); });
-  };
+/// Removes the number of replicas from the document if the changes of the page do not fit it: it then follows from the
+/// devices and the other axes. Returns a sentence that says so, or "" if the document stays as it is.
+std::string derive_replicas(Node& document, const PageRequest& request) {
   Node* plan = document.find("plan");
   Node* data_parallel = plan ? plan->find("data_parallel") : nullptr;
-  const bool sized = changes("cluster.node") || changes("plan.tensor_parallel") || changes("plan.pipeline_parallel") ||
-                     changes("plan.context_parallel");
-  if (!data_parallel || !sized || changes("plan.data_parallel.size")) return document;
-  if (data_parallel->kind == Node::Kind::scalar)
+  const bool is_size = data_parallel && data_parallel->kind == Node::Kind::scalar;
+  const Node* size = !data_parallel || is_size ? data_parallel : data_parallel->find("size");
+  const bool sets_size = std::ranges::any_of(request.set, [](const auto& change) {
+    return change.first == "plan.data_parallel" || change.first == "plan.data_parallel.size";
+  });
+  if (!size || sets_size || request.set.empty()) return "";
+  try {
+    const AskedFields unused;
+    read_scenario(document, request.scenario, request.set);
+    return "";
+  } catch (const UserError&) {
+  }
+  std::string text =
+      fmt::format("plan.data_parallel.size: {} does not fit these changes and is left out.", size->scalar);
+  if (is_size)
     *data_parallel = Node::empty_map(data_parallel->place);
   else
     std::erase_if(data_parallel->fields, [](const auto& field) { return field.first == "size"; });
-  return document;
+  return text;
 }
 
 /// Returns the fields that the page offers of a scenario, with the prices of its machines.
@@ -128,8 +136,9 @@ ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, co
     const Scenario unchanged = read_scenario(document, request.scenario);
     take_values(request.set, fields_of_page(asked, unchanged));
   }
+  const std::string note = derive_replicas(document, request);
   const AskedFields asked;
-  const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);
+  const Scenario scenario = read_scenario(document, request.scenario, request.set);
   const std::vector<ScenarioField> fields = fields_of_page(asked, scenario);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
@@ -150,9 +159,29 @@ ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, co
   return {{"answer", written},
           {"screen", text},
           {"device", device},
+          {"note", note},
           {"pending", true},
           {"assumptions", assumptions_json(scenario.document, node_types(scenario))},
           {"controls", controls_of(fields)}};
+}
+
+/// Answers with these prices. If they have none of the scenario's machines, answers without costs, and says so.
+ordered_json answer_with_prices(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks,
+                                const std::string& prices) {
+  try {
+    return answer_to(request, scenarios, tasks, prices);
+  } catch (const UserError& e) {
+    if (prices.empty()) throw;
+    ordered_json answer;
+    try {
+      answer = answer_to(request, scenarios, tasks, "");
+    } catch (const UserError&) {
+    }
+    if (answer.is_null()) throw;  // the error is not about prices
+    const std::string note = answer.value("note", "");
+    answer["note"] = fmt::format("{}{}No costs: {}.", note, note.empty() ? "" : " ", e.what());
+    return answer;
+  }
 }
 
 /// Writes an error without the name of its override, and with the path of the changed field that it is about.
@@ -197,7 +226,7 @@ std::string answer_request(const ServedScenarios& scenarios, const ServedTasks& 
   PageRequest question;
   try {
     question = request_in(request);
-    answer = answer_to(question, scenarios, tasks, prices);
+    answer = answer_with_prices(question, scenarios, tasks, prices);
   } catch (const std::exception& e) {
     answer = error_of(question.set, e.what());
   }

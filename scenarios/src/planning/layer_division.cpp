@@ -8,7 +8,9 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
+#include "strategies/collectives/library_model.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -116,6 +118,57 @@ std::vector<std::int64_t> even_counts(int layers, int parts) {
   return counts;
 }
 
+/// Times of the exchanges between the ranks of a stage, by the library's model. They are 0 if exchanges are not modelled,
+/// or if forward and backward passes alternate, because the other pass may overlap with them.
+class ExchangeTimes {
+ public:
+  /// `rank`: a rank of the stage.
+  ExchangeTimes(const TrainingPlan& plan, const Scenario& s, int rank) : plan_(plan), s_(s), rank_(rank) {}
+
+  Seconds operator()(const Exchange& exchange) {
+    if (!s_.library || s_.plan.fidelity != Fidelity::modelled || plan_.pipeline.pairs_passes) return {};
+    const auto [found, is_new] = times_.try_emplace({exchange.axis, exchange.kind, exchange.bytes.value});
+    const std::vector<int> members = plan_.mesh.group(rank_, exchange.axis);
+    if (is_new && members.size() > 1) {
+      CollectiveSettings settings;
+      settings.model = s_.library->model;
+      std::vector<int> nodes;
+      for (const int member : members) nodes.push_back(s_.cluster.node_of_gpu(member));
+      settings.place(nodes);
+      const ModelledCost cost = settings.model->cost(operation_of(exchange.kind), exchange.bytes,
+                                                     settings.spread(static_cast<int>(members.size())));
+      found->second = s_.software.collective_launch + cost.latency * s_.software.slowdowns.exchanges;
+      if (cost.rate.value > 0) found->second += cost.wire / cost.rate * s_.software.slowdowns.exchanges;
+    }
+    return found->second * (1 - exchange.hidden_share);
+  }
+
+ private:
+  const TrainingPlan& plan_;
+  const Scenario& s_;
+  int rank_;
+  std::map<std::tuple<Axis, ExchangeKind, double>, Seconds> times_;
+};
+
+/// Returns the time of a pass: kernels one after the other, and exchanges in the order of their axis. An exchange begins
+/// after the kernels before it, and later kernels wait for it.
+template <class Kernels>
+Seconds pass_time(const Kernels& kernels, const std::vector<Exchange>& exchanges, const NodeType& node,
+                  const SoftwareStack& stack, ExchangeTimes& exchange_time) {
+  Seconds clock;
+  std::map<Axis, Seconds> axes;  // end of the last exchange
+  std::vector<Seconds> ends(exchanges.size());
+  for (std::size_t kernel = 0; kernel <= kernels.size(); ++kernel) {
+    for (std::size_t i = 0; i < exchanges.size(); ++i)
+      if (static_cast<std::size_t>(exchanges[i].kernels_before) == kernel)
+        ends[i] = axes[exchanges[i].axis] = std::max(axes[exchanges[i].axis], clock) + exchange_time(exchanges[i]);
+    for (std::size_t i = 0; i < exchanges.size(); ++i)
+      if (static_cast<std::size_t>(exchanges[i].needed_by) == kernel) clock = std::max(clock, ends[i]);
+    if (kernel < kernels.size()) clock += kernel_cost(node, stack, kernels[kernel].work);
+  }
+  return clock;
+}
+
 /// Returns, for each stage and layer, the time of one micro-batch on the slowest type of node that has ranks with the
 /// stage's layers; ps.
 std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, const Scenario& s) {
@@ -129,17 +182,22 @@ std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, 
   std::map<const NodeType*, std::vector<std::int64_t>> times_by_type;
   std::vector<std::vector<std::int64_t>> times;
   for (const auto& stage_types : types) {
+    const int stage = static_cast<int>(times.size());
+    int rank = 0;
+    while (plan.mesh.coordinates(rank).pipeline != stage) ++rank;
+    ExchangeTimes exchanges(plan, s, rank);
     std::vector<std::int64_t>& longest = times.emplace_back(plan.network->layers.size(), 0);
     for (const NodeType* type : stage_types) {
       std::vector<std::int64_t>& type_times = times_by_type[type];
       if (type_times.empty())
         for (const Layer& layer : plan.network->layers)
-          type_times.push_back(
-              std::llround(std::max(launch_time(layer, *type, s.software),
-                                    layer_time(layer, *type, s.software) +
-                                        accumulation_time(layer, plan.accumulation, *type, s.software) * sums)
-                               .value *
-                           1e12));
+          type_times.push_back(std::llround(
+              std::max(launch_time(layer, *type, s.software),
+                       pass_time(layer.forward, layer.forward_exchanges, *type, s.software, exchanges) +
+                           pass_time(layer.backward, layer.backward_exchanges, *type, s.software, exchanges) +
+                           accumulation_time(layer, plan.accumulation, *type, s.software) * sums)
+                  .value *
+              1e12));
       std::ranges::transform(longest, type_times, longest.begin(), std::ranges::max);
     }
   }

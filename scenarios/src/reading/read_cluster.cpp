@@ -21,14 +21,14 @@ void check_node(const NodeType& node, const Place& type_place, const Place& lane
   }
 }
 
-/// Reads the type of a node, and applies the changes of its GPUs, HCAs and links that stand beside it.
+/// Reads the type of a node, and applies the changes of its figures that stand beside it.
 NodeType read_changed_node(Fields& fields, const Catalog& catalog) {
   Node entry = catalog.resolve(
       "node", fields.required_child({"node",
                                      "Type of the nodes: a name, for example dgx-h100, a file beside the scenario, or "
                                      "changes to a named type, {base: NAME, KEY: VALUE} (trainyard list nodes)."}));
   for (const char* part : {"gpu", "gpu_speed", "hca", "nvlink", "pcie", "sockets", "socket_link", "cpu", "host_memory",
-                           "nvme", "staging_chunk", "nccl"}) {
+                           "nvme", "staging_chunk", "nccl", "power", "rated_power", "rack_units"}) {
     const Node* change = fields.child(part);
     if (!change) continue;
     Node field = *change;

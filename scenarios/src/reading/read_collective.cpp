@@ -64,6 +64,7 @@ const Collective& usual_collective(Operation operation, const ClusterSpec& clust
 }
 
 void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
+  settings.meshed = std::ranges::all_of(cluster.types(), [](const NodeType* type) { return has_full_mesh(*type); });
   if (cluster.joins_chips()) {
     settings.chips = cluster.fabric->chip_places(cluster);
     std::vector<int> members(static_cast<std::size_t>(std::min(ranks, cluster.gpus())));

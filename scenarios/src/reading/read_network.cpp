@@ -49,7 +49,9 @@ Node model_document(const Node& node, const Catalog& catalog) {
     }
     Node over = node;
     std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
-    return merge_nodes(entry, over);
+    Node merged = merge_nodes(entry, over);
+    merged.place = entry.place;  // a missing key is missing in the config
+    return merged;
   }
   if (!node.find("base") && (node.find("cnn") || node.find("mlp"))) return node;  // given in place
   return catalog.resolve("network", node);

@@ -258,7 +258,7 @@ void read_remade(Sharding& sharding, Fields& plan) {
                      "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, "
                      "mla_up_proj, moe (experts with their router and exchanges), mlp (dense feed-forward parts), "
                      "mlp_act (their activation alone); for example [layernorm, moe_act]. Default: none."},
-                    {"layernorm", "moe_act", "mla_up_proj", "moe", "mlp", "mlp_act"}))
+                    {kRecomputedModules.begin(), kRecomputedModules.end()}))
     sharding.remade[module + 1] = true;
 }
 

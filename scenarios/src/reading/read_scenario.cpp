@@ -378,6 +378,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                          "another mechanism nor offload is modelled; nearest: \"adamw\"",
                                          s.optimizer.name));
   read_model(s, model, catalog, plan, base);
+  refuse_missing_parts(s);
   if (post_training && !s.plan.inference) require_positions(*post_training, s.model.entry);
   if (generation) require_positions(*generation, s.model.entry);
   take_expert_loads(s);

@@ -153,4 +153,28 @@ void check_stages(Scenario& s) {
   }
 }
 
+void refuse_missing_parts(const Scenario& s) {
+  const Node* plan = s.document.find("plan");
+  const Node* modules = plan ? plan->find("recompute_modules") : nullptr;
+  if (!modules) return;
+  const auto kernels = [&s](const Sharding& sharding) {
+    std::size_t sum = 0;
+    for (const Layer& layer : network_of(s.model, s.micro_batch_size, s.precision, sharding, false).layers)
+      sum += layer.backward.size();
+    return sum;
+  };
+  const std::size_t usual = kernels({});
+  std::vector<std::string> parts;
+  for (std::size_t part = 1; part <= kRecomputedModules.size(); ++part) {
+    Sharding sharding;
+    sharding.remade[part] = true;
+    if (kernels(sharding) != usual) parts.emplace_back(kRecomputedModules[part - 1]);
+  }
+  for (const Node& item : modules->items)
+    if (std::ranges::none_of(parts, [&item](const std::string& part) { return same_name(part, item.scalar); }))
+      fail(item.place,
+           fmt::format("plan.recompute_modules: no block of {} has the part {}; expected {}", s.network.name,
+                       item.scalar, parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "))));
+}
+
 }  // namespace trainyard

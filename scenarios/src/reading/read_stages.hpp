@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+
 #include "scenarios/src/reading/scenario.hpp"
 
 namespace trainyard {
@@ -18,5 +20,11 @@ void read_linear_split(Sharding&, Fields&, const char* tensor);
 /// Call it when the whole scenario is read, except for the shards of its network. Extends the splits of an mlp's layers
 /// to the whole network; outside the stage, layers are replicated.
 void check_stages(Scenario&);
+
+/// The parts of blocks that plan.recompute_modules names, as Megatron-Core does, in the order of RecomputedPart.
+constexpr std::array<const char*, 6> kRecomputedModules{"layernorm", "moe_act", "mla_up_proj", "moe", "mlp", "mlp_act"};
+/// Throws UserError if plan.recompute_modules names a part that no block of the network has. The scenario must have its
+/// model.
+void refuse_missing_parts(const Scenario&);
 
 }  // namespace trainyard

@@ -196,6 +196,11 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields, bool
         first.of_hardware = of_hardware;
       }
       if (first.condition.empty()) first.condition = field.condition;
+      if (first.type.empty()) {
+        first.type = field.type;
+        first.fallback = field.fallback;
+        if (first.value.empty()) first.value = field.value;
+      }
       continue;
     }
     fields.push_back({path, std::move(words), field.condition,

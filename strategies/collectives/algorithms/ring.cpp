@@ -1,5 +1,5 @@
 // Rings (Patarasu & Yuan 2009): in every step each rank sends to the next member and receives from the previous one.
-// With several channels, each channel runs its own ring on its share of the data, rotated within nodes.
+// With several channels, each channel runs its own ring on its share of the data, in an order of its own within nodes.
 #include "strategies/collectives/algorithms/ring_steps.hpp"
 
 namespace trainyard {
@@ -52,20 +52,20 @@ std::vector<int> role_in_rings(const std::vector<RingShare>& rings, int index) {
 
 namespace {
 
-std::vector<RingShare> rotated_rings(GroupPlace place) {
+std::vector<RingShare> channel_rings(GroupPlace place) {
   const int channels = place.settings->channels;
   std::vector<RingShare> rings;
   for (int k = 0; k < channels; ++k) rings.push_back({channel_ring(place.size, *place.settings, k), k, channels});
   return rings;
 }
 
-std::vector<int> rotated_rings_role(GroupPlace place) {
+std::vector<int> channel_rings_role(GroupPlace place) {
   if (place.settings->channels == 1) return {};
-  return role_in_rings(rotated_rings(place), place.index);
+  return role_in_rings(channel_rings(place), place.index);
 }
 
-const RegisterRings register_ring{rotated_rings,
-                                  {.name = "ring", .channels = settings_channels, .role = rotated_rings_role}};
+const RegisterRings register_ring{channel_rings,
+                                  {.name = "ring", .channels = settings_channels, .role = channel_rings_role}};
 
 }  // namespace
 }  // namespace trainyard

@@ -46,7 +46,7 @@ async function update() {
   if (got.controls && (!got.error || !controls.length)) { controls = got.controls; build(); }
   const isShown = showError(got.error && got.path, got.error);
   messageLine.className = got.error ? 'bad' : 'quiet';
-  messageLine.textContent = isShown ? `No answer: see the field "${labelOf(got.path)}".` : got.error ? withoutFolder(got.error) : compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
+  messageLine.textContent = isShown ? `No answer: see the field "${labelOf(got.path)}".` : got.error ? withoutFolder(got.error) : compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.${got.note ? ' ' + withoutFolder(got.note) : ''}`;
   drawTask(got);
   if (!got.error) latest = got.answer;
   drawPinned();

@@ -141,7 +141,15 @@ TaskVerdict judge_task(const Task& task, const std::filesystem::path& mine) {
 TaskVerdict judge_task_text(const Task& task, const std::string& mine) {
   const AnswerFolder folder;
   write_atomically(folder.file("mine.yaml"), mine);
-  return judge_task(task, folder.file("mine.yaml"));
+  const std::string file = folder.file("mine.yaml");
+  try {
+    return judge_task(task, file);
+  } catch (const UserError& e) {  // nobody but this function knows the file
+    std::string text = e.what();
+    for (std::size_t begin = text.find(file); begin != std::string::npos; begin = text.find(file))
+      text.replace(begin, file.size(), "scenario");
+    throw UserError(text);
+  }
 }
 
 std::string briefing_text(const Task& task) {
