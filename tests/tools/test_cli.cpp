@@ -1,4 +1,6 @@
 // The command as a user sees it: exit codes, one-line errors, files that are written or not.
+#include <fmt/format.h>
+
 #include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -166,6 +168,13 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses f
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
   CHECK(fit.out.find("error on the held-out sizes (odd log2) 132 rows: median") != std::string::npos);
+  CHECK(fit.out.find(": 3 protocols fitted\n") != std::string::npos);
+  std::string few = "gpu,nccl_version,op,num_gpus,message_bytes,latency_us\n";
+  for (int power = 20; power < 24; ++power)
+    few += fmt::format("t4,2.20,all_reduce,8,{},{}\n", 1 << power, 20 << (power - 20));
+  shell.write("few.csv", few);
+  CHECK(shell.trainyard("fit nccl few.csv --gpu t4")
+            .out.find(": 1 protocol fitted, as there are too few sizes to tell three apart\n") != std::string::npos);
   CHECK(shell.text("a.yaml") == trainyard::test::file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
   CHECK(shell.text("a.svg").starts_with("<svg"));
   const json fits = json::parse(shell.text("a.json")).at("fits");

@@ -46,6 +46,18 @@ TEST_CASE("answers name links, library and runtime as the vendor of the chips do
   }
 }
 
+TEST_CASE("paths and benchmarks name links and library as the vendor of the chips does", "[device-words][cli]") {
+  const TopoFolder shell;
+  for (const char* words : {"topo path mi300x-8x gpu0 gpu5", "bench all_gather --on mi300x-8x -b 1M -e 1M",
+                            "bench all_gather --on mi300x-8x --nodes 2 --fabric nonblocking -b 1M -e 1M"}) {
+    const TopoAnswer answer = shell.trainyard(words);
+    CAPTURE(words, answer.out, answer.err);
+    CHECK(answer.exit == 0);
+    CHECK_THAT(answer.out, Contains("Infinity Fabric") || Contains("RCCL"));
+    CHECK_FALSE(std::regex_search(answer.out, std::regex("\\b(NVLink|NCCL)\\b")));
+  }
+}
+
 TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli]") {
   const TopoFolder shell;
   const std::string file = shipped_file("scenarios/accelerators-gpt2.yaml").string();

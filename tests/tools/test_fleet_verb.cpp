@@ -88,7 +88,9 @@ TEST_CASE("a fleet has no more nodes than its site has room for, and its exit co
   // A power alone is a site, too; a node of 6.5 kW takes 10.27 kW of an average one.
   CHECK(asked("--site 25kW").exit == 0);
   CHECK(json::parse(folder.text("a.json"))["site_nodes"] == 2);
-  folder.check_refused("fleet fleet.yaml --site 25km", "--site: unknown site \"25km\"; known: average, hyperscale");
+  folder.check_refused(
+      "fleet fleet.yaml --site 25km",
+      "--site 25km: expected a power such as 2 MW, the name of a site or a file; known: average, hyperscale");
   folder.check_refused("fleet fleet.yaml --nodes 4 --site '{racks: 3}'",
                        "--nodes 4: the site has room for 3 (site.racks)");
   folder.check_refused("fleet fleet.yaml --site '{racks: 1}'",

@@ -230,6 +230,7 @@ TEST_CASE("a job array runs the shards, and merge writes the table of one proces
   REQUIRE(std::system((in_folder + "bash -c '" + merge.substr(0, merge.size() - 1) + "' 2>.err").c_str()) == 0);
   CHECK(folder.text("jobs/sweep.csv") == folder.text("one.csv"));
   CHECK_THAT(folder.trainyard("sweep small.yaml --slurm jobs --tasks 3").err, Contains("--tasks 3: 1 to 1 expected"));
+  CHECK(folder.trainyard("sweep small.yaml --slurm usual").exit == 0);  // has fewer points than the usual 8 tasks
   // The folder's name has characters with a meaning in Slurm's lines and in the shell; the script runs from any folder.
   const std::string odd = "my \"jobs\" $(date) 50% 'x'", own = "'" + folder.path().string() + "'";
   const TopoAnswer oddly =

@@ -18,6 +18,7 @@
 
 #include "scenarios/src/studies/measured/horovod_study.hpp"
 #include "sim/json_text.hpp"
+#include "strategies/collectives/collective.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -248,14 +249,17 @@ TEST_CASE("the manual's steps of a ring, of compressed gradients and of searched
                           step("learn-topk-1gbit", fast + dense) -
                       1;
   CHECK_THAT(manual("learning.md"), Contains(fmt::format("it gets {:.1f} % longer", more * 100)));
-  const nlohmann::json plans = answer("plan plan-gpt3-175b-1024 --brief");
+  const nlohmann::json plans = answer("plan plan-gpt3-175b-1024 --brief"),
+                       all_plans = answer("plan plan-gpt3-175b-1024");
   CHECK_THAT(
       manual("planning-and-cost.md"),
       Contains(fmt::format("under Megatron has {} plans", trainyard::counted(plans.at("plans").get<std::int64_t>()))) &&
-          Contains(fmt::format("`plan` simulates\n{} of them. The best takes {:.1f} s, and the plan of 2021 takes "
-                               "{:.1f} s",
-                               plans.at("simulated").get<int>(), plans.at("best").at(0).at("step_time_s").get<double>(),
-                               plans.at("own").at("step_time_s").get<double>())));
+          Contains(
+              fmt::format("`plan --brief` simulates\n{} of them; `plan` simulates {}, with those that the rest of its "
+                          "answer needs. The best takes {:.1f} s, and the plan of 2021 takes\n{:.1f} s",
+                          plans.at("simulated").get<int>(), all_plans.at("simulated").get<int>(),
+                          plans.at("best").at(0).at("step_time_s").get<double>(),
+                          plans.at("own").at("step_time_s").get<double>())));
 }
 
 TEST_CASE("no page states a run time of the program in words, which nothing checks", "[readme]") {
@@ -297,6 +301,54 @@ TEST_CASE("the manual states the present errors of the Horovod study", "[readme]
     CHECK(manual("validation.md").find("median " + tenth(errors.median_abs) + ", worst " + tenth(errors.worst_abs)) !=
           std::string::npos);
   }
+}
+
+TEST_CASE("the README states the errors of all families of measured memory", "[readme]") {
+  const trainyard::test::TopoFolder shell;
+  const trainyard::test::TopoAnswer run = shell.trainyard("validate memory --json -");
+  REQUIRE(run.exit == 0);
+  const std::string page = page_text();
+  const std::size_t begin = page.find("\n| memory |") + 1;
+  const std::string row = page.substr(begin, page.find('\n', begin) - begin);
+  const auto tenth = [](double share) { return fmt::format("{:.1f}", share * 100); };
+  double least = 1, most = 0, least_device = 1, most_device = 0;
+  int counted = 0, of_devices = 0, further = 0;
+  const nlohmann::json answer = nlohmann::json::parse(run.out);
+  for (const nlohmann::json& set : answer.at("sets")) {
+    const std::string name = set.at("name");
+    const double mean = set.at("mean_abs_error");
+    const int runs = set.at("n");
+    const bool device = name.starts_with("device memory of ");
+    CAPTURE(name, mean, row);
+    if (name.find(" of pytorch-") != std::string::npos) {
+      if (device) least_device = std::min(least_device, mean), most_device = std::max(most_device, mean);
+      if (!name.starts_with("peak memory of ")) continue;
+      further += runs;
+      CHECK(row.find(tenth(mean)) != std::string::npos);
+      continue;
+    }
+    counted += runs;
+    of_devices += device ? runs : 0;
+    if (mean > 0.1)
+      CHECK(row.find(fmt::format("two runs in MLPerf {} %", tenth(mean))) != std::string::npos);
+    else
+      least = std::min(least, mean), most = std::max(most, mean);
+  }
+  CHECK(row.find(fmt::format("| {} measured peaks, {} of them as nvidia-smi showed them |", counted, of_devices)) !=
+        std::string::npos);
+  CHECK(row.find(fmt::format("{} % to {} % on average by family", tenth(least), tenth(most))) != std::string::npos);
+  CHECK(row.find(fmt::format("{} further runs", further)) != std::string::npos);
+  CHECK(row.find(fmt::format("device's memory {} to {} %", tenth(least_device), tenth(most_device))) !=
+        std::string::npos);
+}
+
+TEST_CASE("the manual states the present number of algorithms", "[readme]") {
+  std::size_t algorithms = 0;
+  for (int o = 0; o < trainyard::kOperations; ++o)
+    algorithms += trainyard::collectives(static_cast<trainyard::Operation>(o)).names().size();
+  CHECK(manual("validation.md")
+            .find(fmt::format("There are {} algorithms of {} operations.", algorithms, trainyard::kOperations)) !=
+        std::string::npos);
 }
 
 }  // namespace tools_test_readme

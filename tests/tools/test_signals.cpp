@@ -266,6 +266,16 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK_THAT(nlohmann::json::parse(end_at(folder, json_of(sweep), " points").out).at("unfinished").get<std::string>(),
                Contains(" of 61 points are done"));
   }
+  SECTION("bench") {
+    const std::vector<std::string> bench{"bench",    "all_reduce",  "--on",        "dgx-h100", "--nodes",    "2",
+                                         "--fabric", "nonblocking", "--algorithm", "ring",     "--no-check", "--fold",
+                                         "off",      "-b",          "8",           "-e",       "8G"};
+    const EndedVerb ended = end_at(folder, bench, " sizes");
+    check(ended);
+    CHECK_THAT(ended.out, Contains("# Unfinished           : ") && Contains(" of 31 sizes are done"));
+    CHECK_THAT(nlohmann::json::parse(end_at(folder, json_of(bench), " sizes").out).at("unfinished").get<std::string>(),
+               Contains(" of 31 sizes are done"));
+  }
   SECTION("learn") {
     const std::vector<std::string> learn{"learn", "learned.yaml", "--seeds", "40"};
     const EndedVerb ended = end_at(folder, learn, "trainings");
@@ -274,6 +284,15 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK_THAT(
         nlohmann::json::parse(end_at(folder, json_of(learn), "trainings").out).at("unfinished").get<std::string>(),
         Contains(" of 40 trainings"));
+  }
+  SECTION("plan --layers") {
+    folder.write("layers.yaml",
+                 "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"
+                 "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 256}\n");
+    const EndedVerb ended = end_at(folder, {"plan", "layers.yaml", "--layers"}, "simulated; best ");
+    check(ended);
+    CHECK_THAT(ended.out,
+               Contains("unfinished interrupted before all other plans were compared") && Contains("\nstages     "));
   }
   SECTION("plan") {
     const EndedVerb ended = end_at(folder, {"plan", "small.yaml"}, "simulated; best ");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -375,6 +376,64 @@ TEST_CASE("errors name the flag whose value is wrong", "[cli]") {
   CHECK_THAT(shell.trainyard("help scenario nvlnk").err, StartsWith("trainyard help scenario: no key has \"nvlnk\""));
   const std::string keys = shell.trainyard("help scenario all_reduce").out;
   CHECK_THAT(keys, Contains("plan.data_parallel.all_reduce.channels") && !Contains("plan.recompute"));
+}
+
+TEST_CASE("flags that nothing would heed, and values in the wrong place, are refused with their flag", "[cli]") {
+  const TopoFolder shell;
+  const std::string bench = "bench all_reduce --on dgx-h100 -b 1M -e 1M ";
+  for (const auto& [words, error] :
+       {std::pair<std::string, const char*>{bench + "--channels 4", "--channels 4: the fitted model of NCCL"},
+        {bench + "--chunk 128K", "--chunk 128K: the fitted model of NCCL"},
+        {bench + "--fidelity modelled --algorithm ring", "--algorithm ring: the fitted model of NCCL"},
+        {bench + "--torus [2,4] --algorithm ring", "--torus [2,4]: ring has no torus"},
+        {"bench all_gather --on dgx-h100 --op average", "--op average: all-gather reduces nothing"},
+        {"topo design --hosts 64 --ports 8 --hosts-per-rack 8 --racks-per-row 0", "--racks-per-row 0: "},
+        {"sweep naive-vs-gpipe --set plan.recompute=none,full --top 0", "--top 0: "},
+        {"sweep naive-vs-gpipe --set plan.recompute=none,full --baseline 0", "--baseline 0: "},
+        {"task 1 --solution --check mine.yaml", "trainyard task: --solution: not with --check"},
+        {"show node dgx-h100 --rank 3",
+         "trainyard show node: --schedule, --mesh, --machine, --fold and --rank are for"},
+        {"size --model gpt2 --tokens 1B --days 3 --site 2MWh", "--site 2MWh: expected a power such as 2 MW"}}) {
+    const TopoAnswer answer = shell.trainyard(words);
+    CAPTURE(words, answer.err);
+    CHECK(answer.exit == 2);
+    CHECK_THAT(answer.err, StartsWith(error));
+  }
+  CHECK(shell.trainyard(bench + "--algorithm chain --chunk 128K").exit ==
+        shell.trainyard("bench all_reduce --on dgx-h100 --algorithm chain -b 8 -e 8").exit);
+  CHECK(shell.trainyard("topo design --hosts 64 --ports 8 --hosts-per-rack 8 --cable-lengths 300,1").exit == 0);
+}
+
+TEST_CASE("errors about a config and about a link name the file, and a legal name", "[cli]") {
+  const TopoFolder shell;
+  shell.write("l.json",
+              "{\"model_type\": \"llama\", \"hidden_size\": 1024, \"num_hidden_layers\": 2, "
+              "\"num_attention_heads\": 8, \"intermediate_size\": 2048}\n");
+  shell.write("l.yaml", "cluster: {node: dgx-a100}\nmodel: {config: l.json}\nplan: {micro_batch_size: 1}\n");
+  CHECK_THAT(shell.trainyard("run l.yaml").err, Contains("l.json:1:1: ") && Contains("vocab_size"));
+  CHECK_THAT(shell.trainyard("run gpt2-xl-ddp-dgx-a100 --set 'faults={links: [{link: x -> y, factor: 0.5}]}'").err,
+             Contains("unknown link \"x -> y\"; known: "));
+}
+
+TEST_CASE("run says that the site has no room for the nodes", "[run][cli]") {
+  const TopoFolder shell;
+  const std::string run = "run gpt2-xl-ddp-dgx-a100 --no-what-if --set ";
+  CHECK_THAT(shell.trainyard(run + "'site={power: 20 kW}'").out,
+             Contains("\nsite       room for 1 x dgx-a100 (site.power; ") && Contains(", not for 4\n"));
+  CHECK(shell.trainyard(run + "'site={power: 1 MW}'").out.find("\nsite ") == std::string::npos);
+}
+
+TEST_CASE("run and explain give one critical path", "[run][cli]") {
+  const TopoFolder shell;
+  for (const char* scenario : {"zero-offload-v100", "naive-vs-gpipe", "mixtral-ep8"}) {
+    const auto answer = [&](const std::string& verb) {
+      return trainyard::parse_json(shell.trainyard(verb + " " + scenario + " --json -").out);
+    };
+    const nlohmann::json run = answer("run"), explained = answer("explain");
+    CAPTURE(scenario);
+    CHECK(run.at("critical_path_s") == explained.at("critical_path_s"));
+    CHECK(run.at("step_time_s") == explained.at("step_time_s"));
+  }
 }
 
 TEST_CASE("forward passes of images are not described as tokens", "[run]") {

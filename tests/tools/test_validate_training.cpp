@@ -406,6 +406,7 @@ TEST_CASE("published steps of 2022 to 2026 are answered, as many as the manual s
 
 TEST_CASE("the manual has the predicted utilizations of INTELLECT-1", "[validate][diloco]") {
   const TopoFolder shell;
+  CHECK_THAT(shell.trainyard("validate diloco").out, Contains("mfu") && !Contains("mean over 0"));
   const TopoAnswer answer = shell.trainyard("validate diloco --points --json -");
   REQUIRE(answer.exit == 0);
   const json all = parse_json(answer.out);

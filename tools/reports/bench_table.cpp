@@ -60,7 +60,8 @@ std::string head(const BenchTable& table) {
     text += fmt::format("# 80 % of measured times lie between the columns from and to ({}: {})\n", o.kind,
                         systems == 0   ? "not measured, so the widest of all"
                         : systems == 1 ? "1 measured system"
-                                       : fmt::format("{} measured systems", systems)) +
+                                       : fmt::format("{} measured systems{}", systems,
+                                                     table.scaled.empty() ? "" : " of other devices")) +
             "# errors differ below 64 KiB, below 64 MiB and above, so from may fall where such a range begins\n";
     if (const NcclRatios::Sizes& sizes = o.measured; sizes.most.value > 0)
       text += fmt::format(
@@ -116,6 +117,8 @@ const JsonFields<BenchTable>& table_fields() {
           .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
           .value("scaled", "", &T::scaled, "why the time of a modelled collective is less certain than a fit")
           .when(&T::scaled, "if this device was not measured")
+          .value("unfinished", "", &T::unfinished, "how many sizes are done")
+          .when(&T::unfinished, "if a signal ended the benchmark")
           .list("rows", &T::rows, bench_fields(), "a row for each size");
   return fields;
 }
@@ -169,6 +172,7 @@ std::string bench_text(const BenchTable& table) {
     checked |= row.wrong.has_value();
     wrong += row.wrong.value_or(0) + row.wrong_in_place.value_or(0);
   }
+  if (!table.unfinished.empty()) text += fmt::format("# Unfinished           : {}\n", table.unfinished);
   text += checked ? fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED")
                   : "# Out of bounds values : not checked, no values were moved\n";
   text += fmt::format("# Avg bus bandwidth    : {:.4g}\n",

@@ -16,6 +16,7 @@ struct BenchTable {
   std::string scaled;  ///< why the fitted model is less certain here than on the machine of its fit; empty: it is not
   std::string judged;  ///< error of the fitted model, shown if there are no intervals; empty: messages are simulated
   std::vector<BenchRow> rows;
+  std::string unfinished;  ///< how many sizes are done if a signal ended the benchmark; empty: all
 };
 
 /// The table of nccl-tests. Times in place and out of place are equal; values are checked in both.

@@ -311,6 +311,7 @@ std::string layer_plan_screen(const LayerPlanAnswer& a) {
   std::string text =
       fmt::format("{}: {}, {} a step; {} simulated alone\n", a.scenario, counted_noun(a.gpus, "GPU"),
                   counted_noun(a.micro_batches * a.micro_batch, "sample"), counted_noun(a.simulated, "layer"));
+  if (!a.unfinished.empty()) text += wrapped(report_label("unfinished"), {a.unfinished}, "");
   text += best_lines(a);
   const auto beside = [&a](double step) {
     return fmt::format("{} a step, {} of the best", show(Seconds{step}), percent(step / a.best_step()));

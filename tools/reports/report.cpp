@@ -9,6 +9,7 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/running/site_room.hpp"
 #include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/plan/training_plan.hpp"
@@ -355,6 +356,8 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (const int idle = idle_devices(s.plan, s.cluster); idle > 0)
     text += fmt::format("{}{} of {} GPUs {} no work (plan.idle_devices: allowed)\n", report_label("idle"), idle,
                         s.cluster.gpus(), idle == 1 ? "has" : "have");
+  if (const std::string room = shortage_of_site(s.site, s.cluster); !room.empty())
+    text += report_label("site") + room + "\n";
   text += fmt::format("{}{}{} · {} samples/s", report_label("step"), show(r.step_time), interval_in_words(r),
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s a GPU", thousands(r.tokens_per_s_per_gpu));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/json_text.hpp"
@@ -332,6 +333,9 @@ void set_site(Node& document, const std::string& site) {
     set_field(document, "site", "\"" + site + "\"");
   else if (is_power(site))
     set_field(document, "site", "{power: " + site + "}");
+  else if (!site.empty() && std::isdigit(static_cast<unsigned char>(site.front())) != 0)
+    throw UserError(fmt::format("--site {}: expected a power such as 2 MW, the name of a site or a file; known: {}",
+                                site, fmt::join(Catalog().names("site"), ", ")));
   else if (!site.empty())
     set_field(document, "site", parse_override(site, "--site"));
 }

@@ -105,7 +105,8 @@ void StudyShares::declare(Arguments& arguments, const std::string& part) {
       fmt::format("do only every N-th {}, from the I-th on, and write them to --points (see merge)", part));
   arguments.option("--slurm", slurm, "FOLDER",
                    "write a batch script for a Slurm job array into this folder, and run nothing");
-  arguments.option("--tasks", tasks, "N", "with --slurm: number of tasks of the job array");
+  arguments.option("--tasks", tasks, "N",
+                   "with --slurm: number of tasks of the job array (default 8, or as many as there are parts)", 1);
   arguments.flag("--submit", submit, "with --slurm: submit the script with sbatch");
 }
 
@@ -118,9 +119,11 @@ StudyShard StudyShares::requested_shard(bool outputs) const {
 }
 
 int StudyShares::write_slurm_job(const Arguments& arguments, std::size_t most) const {
-  if (tasks < 1 || static_cast<std::size_t>(tasks) > most)
+  constexpr std::size_t usual = 8;
+  const int count = tasks > 0 ? tasks : static_cast<int>(std::min(usual, most));
+  if (static_cast<std::size_t>(count) > most)
     throw UserError(fmt::format("--tasks {}: 1 to {} expected, the number of parts of the job", tasks, most));
-  const SlurmJob job{std::filesystem::absolute(slurm).string(), tasks, arguments.command_without(kShareFlags)};
+  const SlurmJob job{std::filesystem::absolute(slurm).string(), count, arguments.command_without(kShareFlags)};
   require_plain(job, slurm);
   std::error_code failed;
   std::filesystem::create_directories(job.folder, failed);

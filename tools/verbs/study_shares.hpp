@@ -9,7 +9,7 @@ namespace trainyard {
 /// The flags of verbs with long jobs: they keep finished points in a file, and divide the job over machines.
 struct StudyShares {
   std::string points, shard, slurm;
-  int tasks = 8;
+  int tasks = 0;  ///< 0: not stated
   bool submit = false;
 
   /// `part`: the word for a unit of the job ("point"); a share takes every N-th of them.

@@ -19,10 +19,11 @@ namespace trainyard {
 
 void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
   arguments.option("--sort", sort, "COLUMN", "sort the rows by this column, lowest first; with -COLUMN highest first");
-  arguments.option("--top", top, "N", "show the first N rows only");
+  arguments.option("--top", top, "N", "show the first N rows only", 1);
   arguments.option("--baseline", baseline, "N",
                    "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print "
-                   "the number of devices beyond which more do not help");
+                   "the number of devices beyond which more do not help",
+                   1);
   arguments.output(
       "--svg", svg,
       "draw samples/s over devices with the ideal line (from the first point, or --baseline); if all points have as "

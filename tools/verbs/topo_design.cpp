@@ -159,6 +159,7 @@ const RegisterJsonReference topo_design_json{"topo design", "the switched fabric
 std::vector<double> cable_lengths(const std::string& list) {
   std::vector<double> lengths;
   for (const std::string& text : comma_list(list)) lengths.push_back(design_number("--cable-lengths", text, 0));
+  std::ranges::sort(lengths);
   return lengths;
 }
 
@@ -209,7 +210,7 @@ int topo_design(const std::vector<std::string>& words) {
   arguments.option("--hosts-per-rack", floor.hosts_of_rack, "N",
                    "number of NIC ports of a rack; lists the cables by their lengths across the machine hall");
   arguments.option("--racks-per-row", floor.racks_of_row, "N",
-                   "number of racks in a row; a rack is 0.6 m wide, rows are 2.1 m apart (default 10)");
+                   "number of racks in a row; a rack is 0.6 m wide, rows are 2.1 m apart (default 10)", 1);
   arguments.option("--cable-lengths", lengths, "A,B,...", "cable lengths that are sold, m (default 0.5 to 100)");
   arguments.option("--copper-reach", copper_reach, "M", "longer cables are optical (default 3 m)");
   arguments.option("--prices", prices_file, "FILE",

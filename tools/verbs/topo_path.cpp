@@ -53,17 +53,18 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
   return answer;
 }
 
-std::string path_text(const std::string& machine, const PathAnswer& answer) {
+std::string path_text(const TopoMachine& machine, const PathAnswer& answer) {
   const DevicePath& path = answer.path;
   const bool legs = path.chunk.value > 0;
   TextTable table{"from", "to", "link", ">rate", ">latency"};
   if (legs) table.add_column("leg", false);
   for (const PathHop& hop : path.hops) {
-    table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
+    table.rows.push_back(
+        {hop.from, hop.to, in_words_of(machine.cluster, hop.kind), show(hop.rate), latency_text(hop.latency)});
     if (legs) table.rows.back().push_back(hop.leg);
   }
   std::string text =
-      fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine, locality_in_words(path.locality),
+      fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine.name, locality_in_words(path.locality),
                   path.means.empty() ? "" : ", ", path.means, table.text("  "));
   text += fmt::format("at most {}, the rate of {} ({}); latency {}", show(path.rate), path.limit_kind, path.limit,
                       latency_text(path.latency));
@@ -122,7 +123,7 @@ int topo_path(const std::vector<std::string>& words) {
   const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, kPathClasses.at(path));
   write_json(json, path_fields().json(answer));
-  if (json != "-") write_atomically("-", in_words_of(device_noun(machine.cluster), path_text(machine.name, answer)));
+  if (json != "-") write_atomically("-", in_words_of(machine.cluster, path_text(machine, answer)));
   return kGood;
 }
 

@@ -159,7 +159,10 @@ Node choice_node(const Flags& flags) {
   Node node = Node::empty_map(Place::named("trainyard bench"));
   set_from_flag(node, "algorithm", "--algorithm", flags.algorithm);
   set_from_flag(node, "fidelity", "--fidelity", flags.fidelity);
-  set_from_flag(node, "chunk", "--chunk", flags.chunk);
+  const bool has_prefix =
+      !flags.chunk.empty() && std::string_view("KMG").find(flags.chunk.back()) != std::string_view::npos;
+  set_from_flag(node, "chunk", "--chunk",
+                has_prefix ? fmt::format("{:.0f} B", test_size("--chunk", flags.chunk).value) : flags.chunk);
   set_from_flag(node, "torus", "--torus", flags.torus);
   if (flags.channels != 0) set_from_flag(node, "channels", "--channels", std::to_string(flags.channels));
   return node;
@@ -216,6 +219,25 @@ int read_gpus(const std::string& text, int all, const std::string& machine) {
   return static_cast<int>(gpus);
 }
 
+/// Throws UserError for flags that the fitted model, the algorithm or the operation does not heed.
+void refuse_unused(const Flags& flags, Operation operation) {
+  const bool modelled = flags.fidelity == "modelled";
+  if (modelled && (flags.channels != 0 || !flags.algorithm.empty() || !flags.chunk.empty()))
+    throw UserError(
+        fmt::format("{}: the fitted model of NCCL chooses algorithm, channels and chunks itself; expected {}",
+                    flags.channels != 0        ? fmt::format("--channels {}", flags.channels)
+                    : !flags.algorithm.empty() ? "--algorithm " + flags.algorithm
+                                               : "--chunk " + flags.chunk,
+                    flags.algorithm.empty() ? "an algorithm beside it, for example --algorithm ring"
+                                            : "--fidelity messages or flows"));
+  if (!flags.torus.empty() && !flags.algorithm.starts_with("torus"))
+    throw UserError(fmt::format("--torus {}: {} has no torus; expected --algorithm torus or torus-2d", flags.torus,
+                                flags.algorithm.empty() ? "NCCL" : flags.algorithm));
+  if (flags.reduction != "sum" && !reduces(operation))
+    throw UserError(fmt::format("--op {}: {} reduces nothing; all_reduce, reduce_scatter and reduce do",
+                                flags.reduction, name_of(operation)));
+}
+
 BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTable& table) {
   BenchOptions o;
   o.operation = parse_operation(flags.operation);
@@ -226,6 +248,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
     o.ranks = static_cast<int>(o.groups.front().size());
   }
   check_root(o.operation, flags.root, o.ranks);
+  refuse_unused(flags, o.operation);
   const Node node = choice_node(flags);
   const CollectiveChoice choice =
       read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks, CollectiveUse::alone, flags.root,
@@ -288,6 +311,7 @@ int check_folds(const ClusterSpec& cluster, const BenchOptions& o, const std::ve
   return good ? kGood : kFailsLimit;
 }
 
+/// Returns a row for each size, or for those that are done when a signal comes. Throws Interruption if none is done.
 std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes,
                                const std::map<double, Seconds>& measured) {
   std::vector<BenchRow> result;
@@ -296,7 +320,11 @@ std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o
     return found == measured.end() ? std::nullopt : std::optional<Seconds>(found->second);
   };
   if (o.modelled) {
-    for (const double size : sizes) result.push_back(bench_row(cluster, o, size, measured_time(size)));
+    for (const double size : sizes) {
+      if (is_interrupted()) break;
+      result.push_back(bench_row(cluster, o, size, measured_time(size)));
+    }
+    if (result.empty()) end_if_interrupted();
     return result;
   }
   if (o.transport == TransportKind::packets) {
@@ -306,10 +334,13 @@ std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o
   }
   ProgressLine progress;
   std::size_t ended = 0;
-  return all_in_parallel(
-      sizes.size(), processors(),
-      [&](std::size_t i) { return bench_row(cluster, o, sizes[i], measured_time(sizes[i])); },
-      [&](std::size_t, const BenchRow&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
+  for (auto& row : in_parallel(
+           sizes.size(), processors(),
+           [&](std::size_t i) { return bench_row(cluster, o, sizes[i], measured_time(sizes[i])); },
+           [&](std::size_t, const BenchRow&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); }))
+    if (row) result.push_back(*std::move(row));
+  if (result.empty()) end_if_interrupted();
+  return result;
 }
 
 /// A benchmark to run: the machine, the table without its rows, the sizes, and the measured times by size.
@@ -335,7 +366,11 @@ struct BenchQuestion {
       measured = measured_times(flags.compare, table.options, machine.cluster.nodes);
     for (const auto& [size, time] : measured) sizes.push_back(size);
   }
-  void run() { table.rows = run_rows(machine.cluster, table.options, sizes, measured); }
+  void run() {
+    table.rows = run_rows(machine.cluster, table.options, sizes, measured);
+    if (table.rows.size() < sizes.size())
+      table.unfinished = fmt::format("{} of {} sizes are done", table.rows.size(), sizes.size());
+  }
 };
 
 std::string bench_answer(const VerbQuestion& verb_question) {
@@ -343,18 +378,24 @@ std::string bench_answer(const VerbQuestion& verb_question) {
   flags.arguments.take(verb_question);
   BenchQuestion question(flags);
   question.run();
+  if (!question.table.unfinished.empty()) throw Interruption();
   return json_text(bench_json(question.table));
 }
 
 int bench(const std::vector<std::string>& words) {
   Flags flags;
   if (!flags.arguments.parse(words)) return kGood;
+  watch_interrupts();
   BenchQuestion question(flags);
   const BenchTable& table = question.table;
   if (flags.fold == "check") return check_folds(question.machine.cluster, table.options, question.sizes);
   question.run();
   write_json(flags.json, bench_json(table));
-  if (flags.json != "-") write_atomically("-", bench_text(table));
+  if (flags.json != "-") write_atomically("-", in_words_of(question.machine.cluster, bench_text(table)));
+  if (!table.unfinished.empty()) {
+    complain(fmt::format("interrupted: {}; the answer has these alone", table.unfinished));
+    return kInterrupted;
+  }
   return std::ranges::any_of(table.rows, [](const BenchRow& row) { return row.wrong.value_or(0) > 0; }) ? kFailsLimit
                                                                                                         : kGood;
 }

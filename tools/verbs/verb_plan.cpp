@@ -102,6 +102,7 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
 /// Runs `plan --layers`: stages on unequally many devices.
 int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans, const std::string& json,
                    const std::string& write) {
+  watch_interrupts();
   LayerPlanAnswer answer;
   {
     ProgressLine line;
@@ -115,7 +116,9 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
     write_scenario(write, answer.scenario + ": the stages that `trainyard plan --layers` found",
                    answer.division.document);
   write_json(json, layer_plan_fields().json(answer));
-  return kGood;
+  if (answer.unfinished.empty()) return kGood;
+  complain("interrupted: the answer is unfinished");
+  return kInterrupted;
 }
 
 struct PlanFlags {

@@ -403,9 +403,9 @@ int show_verb(const std::vector<std::string>& words) {
     throw UserError("trainyard show: --yaml is a view of its own");
   if (kind == kinds.end() && !name.empty())
     throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));
-  if (kind != kinds.end() && views)
+  if (kind != kinds.end() && (views || choice.rank))
     throw UserError(
-        fmt::format("trainyard show {}: --schedule, --mesh, --machine and --fold are for scenarios", *kind));
+        fmt::format("trainyard show {}: --schedule, --mesh, --machine, --fold and --rank are for scenarios", *kind));
   if (choice.yaml) {
     const bool entry = kind != kinds.end();
     write_atomically("-", editable_file(entry ? *kind : "", entry ? name : what, overrides));

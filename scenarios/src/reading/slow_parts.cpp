@@ -170,8 +170,11 @@ std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link
     for (const std::string& name : directions_of(fault.link)) {
       const auto found = std::ranges::find(names, name);
       if (found == names.end())
-        fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
-                                      nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));
+        fail(fault.place,
+             fmt::format("faults.links.link: unknown link \"{}\"{}", name,
+                         nearest(name, names) ? hint(name, names)
+                                              : fmt::format("; known: {} and others (`show --machine` prints examples)",
+                                                            names.front())));
       const auto id = static_cast<LinkId>(found - names.begin());
       const BytesPerSecond rate = links[id].capacity;
       changes.push_back({fault.from, id, rate * fault.factor});

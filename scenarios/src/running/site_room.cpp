@@ -80,4 +80,13 @@ std::string room_in_words(const SiteLimit& limit) {
                                              : "");
 }
 
+std::string shortage_of_site(const Site& site, const ClusterSpec& cluster) {
+  const bool has_limits = site.power.value > 0 || site.rack_power.value > 0 || site.racks > 0 || site.rack_units > 0 ||
+                          site.rack_nodes > 0 || site.ports > 0;
+  if (!has_limits || !cluster.others.empty()) return "";
+  const std::optional<SiteLimit> limit = site_limit(site, cluster.node, Catalog());
+  return limit && limit->nodes < cluster.nodes ? fmt::format("{}, not for {}", room_in_words(*limit), cluster.nodes)
+                                               : "";
+}
+
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #include "models/energy/energy.hpp"
 #include "models/hardware/node_type.hpp"
 #include "models/reading/catalog.hpp"
+#include "topologies/cluster.hpp"
 
 namespace trainyard {
 
@@ -37,6 +38,9 @@ struct SiteLimit {
 /// has no limits. Switches are not counted. Throws UserError if the site limits power or units of a rack, but the power
 /// or the height of the nodes is not stated.
 std::optional<SiteLimit> site_limit(const Site&, const NodeType&, const Catalog&);
+/// Says that a site has no room for a cluster whose nodes are of one type: "room for 1 x dgx-a100 (site.power; …), not for
+/// 4"; "": it has room, or states no limits.
+std::string shortage_of_site(const Site&, const ClusterSpec&);
 /// Describes such a limit: "room for 196 x dgx-h100 (site.power; 10.2 kW a node)".
 std::string room_in_words(const SiteLimit&);
 

@@ -86,9 +86,14 @@ class LayerPlanner {
                                   pieces_.layers(), answer_.gpus, usable_memory(answer_.capacity, answer_.headroom),
                                   refusal_));
     answer_.division = *found;
-    divide_evenly();
-    if (options_.compare) compare();
-    take_own();
+    try {
+      divide_evenly();
+      if (options_.compare) compare();
+      end_if_interrupted();
+      take_own();
+    } catch (const Interruption&) {
+      answer_.unfinished = "interrupted before all other plans were compared";
+    }
     return std::move(answer_);
   }
 

@@ -51,6 +51,7 @@ struct LayerPlanAnswer {
   bool plan_proved = false;
   std::optional<PlanRow> data;  ///< fastest plan with data parallelism only
   std::size_t simulated = 0;    ///< number of layer simulations, each on one mesh with one split
+  std::string unfinished;       ///< what a signal has left out; empty: nothing
 
   /// Returns true if no simulated plan that leaves the headroom is faster than the division.
   bool division_is_best() const { return division.step <= best_step(); }
@@ -77,7 +78,8 @@ struct LayerPlanOptions {
 /// (`plan.pipeline.stages`) and is simulated as any other. If it needs more memory than expected, layers are divided
 /// again with less memory. The layers of a larger network are first merged into 24 groups of about equal time.
 /// Micro-batches are those of the scenario's plan, and the schedule is 1F1B. The best division is compared with the
-/// best plan of `answer_plan`, with data parallelism alone, and with the scenario's own plan. Throws UserError.
+/// best plan of `answer_plan`, with data parallelism alone, and with the scenario's own plan. Throws UserError. A signal before the first division
+/// throws Interruption; a later one leaves the other plans out.
 LayerPlanAnswer plan_layers(const PlanQuestion&, const LayerPlanOptions& = {});
 
 const JsonFields<LayerPlanAnswer>& layer_plan_fields();

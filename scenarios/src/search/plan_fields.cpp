@@ -210,7 +210,9 @@ const JsonFields<LayerPlanAnswer>& layer_plan_fields() {
           .object("data_parallel", &A::data, plan_row_fields(),
                   "the fastest plan with data parallelism only, without ZeRO")
           .when(&A::data, "if one fits")
-          .value("own_step_time_s", "s", &A::own_step, "step time of the scenario's own plan; 0: it does not fit");
+          .value("own_step_time_s", "s", &A::own_step, "step time of the scenario's own plan; 0: it does not fit")
+          .value("unfinished", "", &A::unfinished, "plans that are left out")
+          .when(&A::unfinished, "if a signal ended the search");
   return fields;
 }
 

@@ -113,10 +113,11 @@ std::string time_words(const SizeChoice& c, const Payment& payment, double confi
   const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
   std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
   if (payment.grows)
-    text += fmt::format(", as the nodes are delivered ({} after {} {unit}, all after {})",
+    text += fmt::format(", as the nodes are delivered ({} after {} {unit}, all after {}{})",
                         counted_noun(payment.row->phases.front().nodes, "node"),
                         number_of_days(payment.row->phases.front().begin_days * of_day),
-                        number_of_days(payment.wait * of_day), fmt::arg("unit", unit));
+                        number_of_days(payment.wait * of_day), payment.wait > c.days ? ", when it has ended" : "",
+                        fmt::arg("unit", unit));
   else if (payment.wait > 0)
     text += fmt::format(", of which {} for the delivery", number_of_days(payment.wait * of_day));
   if (c.likely_days)
@@ -290,10 +291,12 @@ class VerdictWriter {
     if (answer_.purchase) {
       const SizeChoice* rent = best_rent();
       return other_cost() +
-             (!rent ? ""
-                    : fmt::format(" Owning {} costs {} for the time of this training; to rent {} costs {}.",
-                                  cluster_words(*decision_), money(row.ownership->training),
-                                  cluster_words(*rent, rent->terms), money(rent->money)));
+             (!rent
+                  ? ""
+                  : fmt::format(" Owning {} costs {} for the time of this training; to rent {} costs {}.",
+                                row.phases.empty() ? cluster_words(*decision_)
+                                                   : "the nodes that it trains on, from their delivery on,",
+                                money(row.ownership->training), cluster_words(*rent, rent->terms), money(rent->money)));
     }
     const YearlyRent* least = row.ownership ? least_rent(*row.ownership) : nullptr;
     if (!least) return "";

@@ -137,10 +137,15 @@ double simulated_operations(const Plan& plan, const Result& r) {
 Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options) {
   Answer a;
   a.sources = s.sources;
-  const SimulateOptions simulation = options.reasons ? with_path(options.simulation, a.path) : options.simulation;
+  const SimulateOptions& simulation = options.simulation;
   const bool by_packets = simulation.transport.value_or(s.transport) == TransportKind::packets;
-  a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
+  const auto simulate_with = [&](const SimulateOptions& o) {
+    return by_packets ? simulate_by_packets(s, plan, o) : simulate_training(s, plan, o);
+  };
+  a.result = simulate_with(simulation);
   Result& r = a.result;
+  // The pieces of the path come from a run of their own: it keeps kernels apart, and its sums have other roundings.
+  if (options.reasons) simulate_with(with_path(simulation, a.path));
   const StepDoubt doubt = step_doubt(s, r);
   r.likely_step_times = likely_step_times(r.step_time.value, doubt);
   if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);

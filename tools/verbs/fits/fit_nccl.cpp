@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "models/fitted/nccl_fit.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
@@ -107,11 +109,27 @@ std::string errors_text(const NcclErrors& e) {
   return fmt::format("{} rows: median {:.1f} %, 90th percentile {:.1f} %", e.rows, e.median * 100, e.p90 * 100);
 }
 
+/// Counts the protocols that the fit tells apart: those of the operation with the most measured sizes.
+std::size_t told_apart(const NcclModel& model) {
+  std::size_t most = 0;
+  for (const auto& [operation, curves] : model.curves)
+    for (const NcclCurve& curve : curves) {
+      std::set<std::pair<double, double>> protocols;
+      for (const NcclProtocol& p : {curve.ll, curve.ll128, curve.simple})
+        protocols.emplace(p.startup.value, p.rate.value);
+      most = std::max(most, protocols.size());
+    }
+  return most;
+}
+
 /// A plot of each operation at its largest number of GPUs, and the errors.
 std::string fit_text(const NcclFit& fit) {
   std::map<NcclOperation, int> most;
   for (const NcclPoint& p : fit.points) most[p.row.operation] = std::max(most[p.row.operation], p.row.gpus);
-  std::string text = fmt::format("NCCL {} on {}: three protocols fitted\n", fit.model.version, fit.model.gpu);
+  const std::size_t protocols = told_apart(fit.model);
+  std::string text =
+      fmt::format("NCCL {} on {}: {} fitted{}\n", fit.model.version, fit.model.gpu, counted_noun(protocols, "protocol"),
+                  protocols < 3 ? ", as there are too few sizes to tell three apart" : "");
   for (const auto& [operation, gpus] : most) text += nccl_text_plot(fit.points, operation, gpus);
   text += fmt::format("error on the fitted sizes (even log2)  {}\n", errors_text(fit.fitted));
   text += fmt::format("error on the held-out sizes (odd log2) {}\n", errors_text(fit.judged));

@@ -250,6 +250,7 @@ int task(const std::vector<std::string>& words) {
                    "trainyard/progress.json in the XDG state folder)");
   if (!arguments.parse(words)) return kGood;
   if (!flags.json.empty() && flags.check.empty()) throw UserError("trainyard task: --json: only with --check");
+  if (flags.solution && !flags.check.empty()) throw UserError("trainyard task: --solution: not with --check");
   if (flags.record == "-") throw UserError("trainyard task: --record -: a file expected");
   TaskProgress progress(flags.record);
   const std::vector<NumberedFile> files = numbered_files("scenarios/tasks");

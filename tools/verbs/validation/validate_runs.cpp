@@ -93,9 +93,10 @@ int validate_runs(const ValidationRequest& request) {
   text +=
       "errors: predicted over measured, minus one; mean, median and worst without their signs\n"
       "rank: Spearman's correlation of predicted and measured values (1: the same order)\n";
-  text +=
-      fmt::format("mean over {}: {}\n", families == 1 ? "1 family" : fmt::format("{} families, each once", families),
-                  percent(families > 0 ? mean / families : 0));
+  if (families > 0)
+    text +=
+        fmt::format("mean over {}: {}\n", families == 1 ? "1 family" : fmt::format("{} families, each once", families),
+                    percent(mean / families));
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
   report(request, "Measured training runs", text, sets);

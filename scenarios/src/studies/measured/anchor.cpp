@@ -204,12 +204,13 @@ void predict_before(std::vector<AnchorStep>& steps) {
     step.before = predictions[i].time;
     const double ratio = step.measured / step.before, factor = std::max(ratio, 1 / ratio);
     if (factor <= kFarOff) continue;
-    const char* unit = ratio > 3e4       ? "is it in microseconds?"
-                       : ratio > 200     ? "is it in milliseconds?"
-                       : ratio > 20      ? "is it the time of several steps, or of another plan?"
-                       : ratio > 1       ? "is it a step of another plan?"
-                       : ratio > 1 / 20. ? "is it a micro-batch, or a step of another plan?"
-                                         : "is it in minutes, or a step of another plan?";
+    const char* unit = ratio > 3e4        ? "is it in microseconds?"
+                       : ratio > 200      ? "is it in milliseconds?"
+                       : ratio > 20       ? "is it the time of several steps, or of another plan?"
+                       : ratio > 1        ? "is it a step of another plan?"
+                       : ratio > 1 / 20.  ? "is it a micro-batch, or a step of another plan?"
+                       : ratio > 1 / 200. ? "is it in minutes, or a step of another plan?"
+                                          : "is it in thousands of seconds, as from a time in ms divided twice?";
     throw UserError(fmt::format("{}: a step of {}, predicted {}, {:.3g} times as {}: {}",
                                 step.place.empty() ? step.id : step.place, show(Seconds{step.measured}),
                                 show(Seconds{step.before}), factor, ratio > 1 ? "long" : "short", unit));
