@@ -188,15 +188,15 @@ TEST_CASE("throughputs of TensorRT-LLM that nothing was fitted to are as far off
   CHECK(errors.points.size() == 33);
   CHECK(holds(trtllm.figures[0].limits, errors));
   // The figures of the manual (post-training.md).
-  CHECK(errors.mean_abs == Approx(0.105).margin(0.0006));
-  CHECK(errors.signed_mean == Approx(0.027).margin(0.0006));
+  CHECK(errors.mean_abs == Approx(0.109).margin(0.0006));
+  CHECK(errors.signed_mean == Approx(0.008).margin(0.0006));
   CHECK(errors.worst_abs == Approx(0.49).margin(0.006));
   CHECK(errors.rank_correlation == Approx(0.98).margin(0.006));
   double h100 = 0, others = 0;
   for (const MeasuredPoint& point : errors.points)
     (point.id.find("235b-a22b-h100") == std::string::npos ? others : h100) += std::abs(point.error());
   CHECK(h100 / 3 == Approx(0.43).margin(0.006));
-  CHECK(others / 30 == Approx(0.072).margin(0.0006));
+  CHECK(others / 30 == Approx(0.077).margin(0.0006));
 }
 
 TEST_CASE("the host time of a sequence is fitted again with each model left out", "[post-training][measured]") {

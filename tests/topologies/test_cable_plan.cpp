@@ -110,7 +110,10 @@ TEST_CASE("topo design shows lengths and prices of cables", "[cable-plan][topo]"
   refused("--switch quantum-2 --prices prices.yml", "--hosts-per-rack expected");
   refused("--ports 64 --hosts-per-rack 8 --prices prices.yml", "--switch NAME expected");
   refused("--switch quantum --hosts-per-rack 8 --prices prices.yml", "no price of the switch quantum");
-  refused("--ports 64 --hosts-per-rack 8 --cable-lengths 3,1", "expected ascending lengths above 0");
+  refused("--ports 64 --hosts-per-rack 8 --cable-lengths 0,1", "--cable-lengths");
+  refused("--ports 64 --hosts-per-rack 8 --racks-per-row 0", "--racks-per-row");
+  CHECK(shell.run("design --hosts 32 --ports 64 --hosts-per-rack 8 --cable-lengths 3,1").out ==
+        shell.run("design --hosts 32 --ports 64 --hosts-per-rack 8 --cable-lengths 1,3").out);
 }
 
 }  // namespace topologies_test_cable_plan

@@ -160,6 +160,8 @@ std::vector<double> cable_lengths(const std::string& list) {
   std::vector<double> lengths;
   for (const std::string& text : comma_list(list)) lengths.push_back(design_number("--cable-lengths", text, 0));
   std::ranges::sort(lengths);
+  if (!lengths.empty() && lengths.front() == 0)
+    throw UserError(fmt::format("--cable-lengths {}: lengths above 0 expected", list));
   return lengths;
 }
 
