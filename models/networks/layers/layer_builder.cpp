@@ -115,7 +115,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn, in_blocks), {}});
   if (casts_input && l.input_gradient)
-    op.backward.push_back({widening_kernel(l.name + ".input_gradient_cast", rows_ * l.in), {}});
+    op.backward.push_back({autocast_kernel(l.name + ".input_gradient_cast", rows_ * l.in, true), {}});
   if (!l.regather.empty() && !frozen) {
     op.backward_exchanges.push_back({l.regather, Axis::tensor, ExchangeKind::all_gather, input_element * (rows_ * l.in),
                                      0, static_cast<int>(op.backward.size()), true});
@@ -163,12 +163,9 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   add(std::move(op));
 }
 
-KernelCall LayerBuilder::autocast_kernel(const std::string& name, double elements) const {
-  return elementwise(name, (element_size(Precision::fp32) + element_size(precision_)) * elements, precision_);
-}
-
-KernelCall LayerBuilder::widening_kernel(const std::string& name, double elements) const {
-  return strided_elementwise(name, (element_size(Precision::fp32) + element_size(precision_)) * elements, precision_);
+KernelCall LayerBuilder::autocast_kernel(const std::string& name, double elements, bool widens) const {
+  const Bytes moved = (element_size(Precision::fp32) + element_size(precision_)) * elements;
+  return widens ? strided_elementwise(name, moved, precision_) : elementwise(name, moved, precision_);
 }
 
 void LayerBuilder::cast_weights(Operator& op, const std::string& name, double elements) const {
@@ -179,7 +176,7 @@ void LayerBuilder::cast_weights(Operator& op, const std::string& name, double el
 
 void LayerBuilder::cast_gradient(Operator& op, const std::string& name, double elements) const {
   if (!autocast_) return;
-  BackwardKernel cast = for_weights(widening_kernel(name + "_gradient_cast", elements), {});
+  BackwardKernel cast = for_weights(autocast_kernel(name + "_gradient_cast", elements, true), {});
   std::swap(cast.gradients_ready, op.backward.back().gradients_ready);
   op.backward.push_back(std::move(cast));
 }
@@ -326,9 +323,8 @@ void LayerBuilder::join(std::string name, Bytes mask) {
     op.backward.push_back({elementwise(name + ".gradient_cast", tensor + branch, precision_), {}});
     op.backward_live = branch;
   }
-  const Bytes moved = tensor * 2 + branch + mask;
-  op.forward.push_back(autocast_ ? strided_elementwise(std::move(name), moved, precision_)
-                                 : elementwise(std::move(name), moved, precision_));
+  const Kernel kind = autocast_ ? Kernel::strided : Kernel::elementwise;
+  op.forward.push_back(kernel_call(std::move(name), kind, Flops{}, tensor * 2 + branch + mask, precision_));
   op.forward_live = tensor * 2;
   add(std::move(op));  // before the fork ends: the incoming gradient is the held one
   held_.pop_back();

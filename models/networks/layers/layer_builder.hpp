@@ -194,9 +194,8 @@ class LayerBuilder {
   Bytes row_bytes(double width) const;  ///< bytes of rows × width elements
   bool autocasts() const { return autocast_; }
   /// Returns the kernel that casts elements between fp32 and the layer's precision.
-  KernelCall autocast_kernel(const std::string& name, double elements) const;
-  /// Returns the kernel that casts elements from the layer's precision to fp32. It does not load whole vectors.
-  KernelCall widening_kernel(const std::string& name, double elements) const;
+  /// widens: to fp32, by a kernel that does not load whole vectors.
+  KernelCall autocast_kernel(const std::string& name, double elements, bool widens = false) const;
   /// Under autocast: adds the kernel that casts `elements` weights, and keeps the copy for the backward pass.
   void cast_weights(Operator&, const std::string& name, double elements) const;
   /// Under autocast: adds the kernel that casts the gradient of the operator's last backward kernel to fp32. The

@@ -78,8 +78,8 @@ struct LayerPlanOptions {
 /// (`plan.pipeline.stages`) and is simulated as any other. If it needs more memory than expected, layers are divided
 /// again with less memory. The layers of a larger network are first merged into 24 groups of about equal time.
 /// Micro-batches are those of the scenario's plan, and the schedule is 1F1B. The best division is compared with the
-/// best plan of `answer_plan`, with data parallelism alone, and with the scenario's own plan. Throws UserError. A signal before the first division
-/// throws Interruption; a later one leaves the other plans out.
+/// best plan of `answer_plan`, with data parallelism alone, and with the scenario's own plan. Throws UserError. A signal
+/// before the first division throws Interruption; a later one leaves the other plans out.
 LayerPlanAnswer plan_layers(const PlanQuestion&, const LayerPlanOptions& = {});
 
 const JsonFields<LayerPlanAnswer>& layer_plan_fields();

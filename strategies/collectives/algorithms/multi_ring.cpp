@@ -21,9 +21,8 @@ std::string no_rings(GroupPlace place) {
   const std::vector<WeightedRing>& rings = place.settings->rings;
   if (place.size == 1) return "";
   if (rings.empty())
-    return "there are no rings to run on; expected all GPUs of one node whose GPUs are joined by a mesh of links, such "
-           "as "
-           "dgx-1v, or another algorithm, such as ring";
+    return "there are no rings to run on; expected all GPUs of one node whose GPUs are joined by a mesh of links, "
+           "such as dgx-1v, or another algorithm, such as ring";
   for (const WeightedRing& ring : rings) {
     if (static_cast<int>(ring.order.member.size()) != place.size)
       return fmt::format("a ring of {} ranks, in a group of {}", ring.order.member.size(), place.size);
