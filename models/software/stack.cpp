@@ -147,8 +147,8 @@ void read_fusions(Fields& fields, Fusions& f) {
   fields.read({"expert_launches", "Number of further kernel launches for each expert of a rank, for example 3."},
               f.expert_launches, 0, most_launches);
   fields.read({"paired_launches",
-               "Number of further kernel launches for such a layer if passes alternate (plan.expert_parallel.overlap), "
-               "for example 215."},
+               "Number of further kernel launches for routed experts in fp8 whose passes alternate "
+               "(plan.expert_parallel.overlap), for example 140."},
               f.paired_launches, 0, most_launches);
   fields.read({"fp8_linear_launches",
                "Number of kernels that the host launches for a linear layer in fp8 in each pass, for example 5."},

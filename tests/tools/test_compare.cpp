@@ -63,10 +63,10 @@ TEST_CASE("compare and sweep of engines have the time until the last answer, as 
   const auto run = [&](const char* requests) {
     return json::parse(shell.trainyard("run " + file + few + requests + " --no-what-if --json -").out).at("generation");
   };
-  const json half = run("32"), whole = run("64");
+  const json half = run("32"), full = run("64");
   const json points = json::parse(shell.trainyard("sweep " + file + few + "32,64 --json -").out).at("points");
   CHECK(points[0].at("generation_time_s") == half.at("time_s"));
-  CHECK(points[1].at("generation_tokens_per_s") == whole.at("tokens_per_s"));
+  CHECK(points[1].at("generation_tokens_per_s") == full.at("tokens_per_s"));
   std::string all;
   for (const char* requests : {"32", "64"}) {
     const std::string text = test::file_text(shipped_file("scenarios/generation-llama3-70b-2xh100.yaml"));
@@ -77,10 +77,10 @@ TEST_CASE("compare and sweep of engines have the time until the last answer, as 
   }
   const test::TopoAnswer answer = shell.trainyard("compare " + all + "--json c.json");
   CHECK_THAT(answer.out, Contains("time until the last answer") && Contains("forward pass of the plan") &&
-                             Contains(show(Seconds{whole.at("time_s").get<double>()})));
+                             Contains(show(Seconds{full.at("time_s").get<double>()})));
   const json change = json::parse(shell.text("c.json")).at("changes")[0];
   CHECK(change.at("step_time_share").get<double>() ==
-        Approx(whole.at("time_s").get<double>() / half.at("time_s").get<double>() - 1));
+        Approx(full.at("time_s").get<double>() / half.at("time_s").get<double>() - 1));
   CHECK_FALSE(change.contains("slower_probability"));
 }
 

@@ -128,22 +128,27 @@ class ExchangeTimes {
   Seconds operator()(const Exchange& exchange) {
     if (!s_.library || s_.plan.fidelity != Fidelity::modelled || plan_.pipeline.pairs_passes) return {};
     const auto [found, is_new] = times_.try_emplace({exchange.axis, exchange.kind, exchange.bytes.value});
-    const std::vector<int> members = plan_.mesh.group(rank_, exchange.axis);
-    if (is_new && members.size() > 1) {
-      CollectiveSettings settings;
-      settings.model = s_.library->model;
-      std::vector<int> nodes;
-      for (const int member : members) nodes.push_back(s_.cluster.node_of_gpu(member));
-      settings.place(nodes);
-      const ModelledCost cost = settings.model->cost(operation_of(exchange.kind), exchange.bytes,
-                                                     settings.spread(static_cast<int>(members.size())));
-      found->second = s_.software.collective_launch + cost.latency * s_.software.slowdowns.exchanges;
-      if (cost.rate.value > 0) found->second += cost.wire / cost.rate * s_.software.slowdowns.exchanges;
-    }
+    if (is_new) found->second = whole_time(exchange);
     return found->second * (1 - exchange.hidden_share);
   }
 
  private:
+  /// Returns the time of the whole exchange, hidden or not; 0 if the group has one rank.
+  Seconds whole_time(const Exchange& exchange) const {
+    const std::vector<int> members = plan_.mesh.group(rank_, exchange.axis);
+    if (members.size() < 2) return {};
+    CollectiveSettings settings;
+    settings.model = s_.library->model;
+    std::vector<int> nodes;
+    for (const int member : members) nodes.push_back(s_.cluster.node_of_gpu(member));
+    settings.place(nodes);
+    const ModelledCost cost = settings.model->cost(operation_of(exchange.kind), exchange.bytes,
+                                                   settings.spread(static_cast<int>(members.size())));
+    Seconds time = s_.software.collective_launch + cost.latency * s_.software.slowdowns.exchanges;
+    if (cost.rate.value > 0) time += cost.wire / cost.rate * s_.software.slowdowns.exchanges;
+    return time;
+  }
+
   const TrainingPlan& plan_;
   const Scenario& s_;
   int rank_;
@@ -182,10 +187,7 @@ std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, 
   std::map<const NodeType*, std::vector<std::int64_t>> times_by_type;
   std::vector<std::vector<std::int64_t>> times;
   for (const auto& stage_types : types) {
-    const int stage = static_cast<int>(times.size());
-    int rank = 0;
-    while (plan.mesh.coordinates(rank).pipeline != stage) ++rank;
-    ExchangeTimes exchanges(plan, s, rank);
+    ExchangeTimes exchanges(plan, s, plan.mesh.rank({.pipeline = static_cast<int>(times.size())}));
     std::vector<std::int64_t>& longest = times.emplace_back(plan.network->layers.size(), 0);
     for (const NodeType* type : stage_types) {
       std::vector<std::int64_t>& type_times = times_by_type[type];

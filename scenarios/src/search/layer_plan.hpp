@@ -51,7 +51,7 @@ struct LayerPlanAnswer {
   bool plan_proved = false;
   std::optional<PlanRow> data;  ///< fastest plan with data parallelism only
   std::size_t simulated = 0;    ///< number of layer simulations, each on one mesh with one split
-  std::string unfinished;       ///< what a signal has left out; empty: nothing
+  std::string unfinished;       ///< says which plans a signal left out; empty: none
 
   /// Returns true if no simulated plan that leaves the headroom is faster than the division.
   bool division_is_best() const { return division.step <= best_step(); }
