@@ -176,6 +176,12 @@ std::set<std::string> measured_gpus(const std::filesystem::path& csv) {
   return gpus;
 }
 
+std::string name_in_table(const Gpu& gpu, const std::set<std::string>& gpus_of_table) {
+  for (const std::string& name : {gpu.measured_as, gpu.name})
+    if (gpus_of_table.contains(name)) return name;
+  return "";
+}
+
 MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu, std::string_view name) {
   constexpr std::size_t kFewestRows = 8;  // in each half
   constexpr Seconds kTinyTime{1e-7};      // at the datasheet's peaks; a launch takes some microseconds
@@ -223,7 +229,7 @@ std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& cs
   std::vector<MeasuredKernel> kernels;
   for (TableRow& row : read_rows(MeasuredTable(csv), Kernel::gemm, name, dtype)) {
     GemmShape s = row.shape;
-    s.in_blocks = dtype == "fp8_block";
+    s.in_blocks = dtype.starts_with("fp8_block");
     Work& work = row.kernel.work;
     work.bytes = element_size(precision) * (s.m * s.k + s.k * s.n + s.m * s.n);
     work.precision = static_cast<std::uint8_t>(precision);

@@ -34,6 +34,9 @@ struct MeasuredKernels {
 
 /// Returns the GPUs of which a table has rows, as the table names them. Throws UserError if it cannot be read.
 std::set<std::string> measured_gpus(const std::filesystem::path& csv);
+/// Returns the name of a GPU among those of a table: `measured_as`, or else the catalog's; "" if the table has no rows
+/// of it.
+std::string name_in_table(const Gpu&, const std::set<std::string>& gpus_of_table);
 
 /// Reads the rows for fits of rooflines and of attention's tiles: those of at least `kLeastFittedWork`. Columns for
 /// gemm: gpu, dtype, m, n, k, latency_us (2mnk FLOPs; each matrix is moved once). Columns for attention: gpu, dtype,
@@ -50,8 +53,9 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
 /// is shorter than its FLOPs at the datasheet's peak. Throws UserError like `read_kernels`.
 MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu&, std::string_view gpu_name_in_csv);
 
-/// Reads the rows of products with operands of 8 or fewer bits, of type `dtype` ("nvfp4", "fp8_block"). Nothing is
-/// fitted to them one by one. Throws UserError like `read_kernels`.
+/// Reads the rows of products with operands of 8 or fewer bits, of type `dtype`, for example "nvfp4". Types that begin
+/// with "fp8_block" have a scale for each block. Nothing is fitted to the rows one by one. Throws UserError like
+/// `read_kernels`.
 std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& csv, std::string_view gpu_name_in_csv,
                                                  std::string_view dtype, Precision);
 

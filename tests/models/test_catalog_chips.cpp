@@ -8,7 +8,9 @@
 #include <map>
 #include <set>
 
+#include "models/fitted/measured_kernels.hpp"
 #include "models/hardware/gpu.hpp"
+#include "models/reading/shipped_files.hpp"
 
 namespace models_test_catalog_chips {
 
@@ -265,6 +267,43 @@ TEST_CASE("kernels that memory bounds take a time for bytes and one for instruct
       CHECK(memory_share(name, kernel) == Approx(1 / (all * chip(name).memory_bandwidth.value)).epsilon(0.025));
     }
   }
+}
+
+TEST_CASE("products of AMD's chips have the median of the tuned kernels, and their peak the fastest one", "[catalog]") {
+  const std::filesystem::path tables = shipped_file("scenarios/measured/tables/gemm.csv").parent_path();
+  const auto error = [&](const char* name, const char* dtype, Precision precision) {
+    const Gpu gpu = chip(name);
+    std::vector<double> logarithms;
+    for (const MeasuredKernel& row : read_narrow_products(tables / "gemm_narrow.csv", name, dtype, precision))
+      if (row.work.flops.value >= 1e10) logarithms.push_back(std::log(predicted_time(gpu, row) / row.measured));
+    std::ranges::sort(logarithms);
+    return sorted_quantile(logarithms, 0.5);
+  };
+  CHECK(std::abs(error("mi355x", "fp8_uncast", Precision::fp8)) < 0.02);
+  CHECK(std::abs(error("mi355x", "fp8_block_uncast", Precision::fp8)) < 0.03);
+  CHECK(std::abs(error("mi355x", "mxfp4_uncast", Precision::fp4)) < 0.02);
+  CHECK(std::abs(error("mi325x", "int8_uncast", Precision::fp8)) < 0.05);
+  CHECK(std::abs(error("mi325x", "fp8_block_uncast", Precision::fp8)) < 0.03);
+  double fastest = 0;
+  const MeasuredKernels products = read_products(tables / "gemm.csv", chip("mi355x"), "mi355x");
+  for (const std::vector<MeasuredKernel>* half : {&products.fitted, &products.judged})
+    for (const MeasuredKernel& row : *half) fastest = std::max(fastest, row.work.flops.value / row.measured.value);
+  CHECK(chip("mi355x").gemm.peak == Approx(fastest / peak_of(chip("mi355x"), Precision::bf16)).epsilon(0.002));
+  CHECK(chip("mi325x").gemm.peak == Approx(784.9 / 1307.4).epsilon(0.002));
+  CHECK(chip("mi300x").gemm.peak == Approx(668.4 / 1307.4).epsilon(0.002));
+  // Attention has 0.69 of the rate of the fastest product on each. An MI350X is an MI355X at a lower clock.
+  const auto rate = [](const char* name, Kernel kernel) {
+    return chip(name).efficiency[static_cast<std::size_t>(kernel)].flops * peak_of(chip(name), Precision::bf16);
+  };
+  const double share = 928.4 / 0.84 / 1597;
+  CHECK(rate("mi355x", Kernel::attention) == Approx(928.4e12 / 0.84).epsilon(0.002));
+  CHECK(rate("mi325x", Kernel::attention) == Approx(share * 784.9e12).epsilon(0.005));
+  CHECK(rate("mi300x", Kernel::attention) == Approx(share * 668.4e12).epsilon(0.005));
+  const double slower = 732.6 / 928.4;
+  CHECK(rate("mi350x", Kernel::attention) == Approx(slower * rate("mi355x", Kernel::attention)).epsilon(0.002));
+  CHECK(chip("mi350x").gemm.l2_feed.value == Approx(slower * chip("mi355x").gemm.l2_feed.value).epsilon(0.002));
+  CHECK(chip("mi350x").gemm.peak * peak_of(chip("mi350x"), Precision::bf16) ==
+        Approx(slower * chip("mi355x").gemm.peak * peak_of(chip("mi355x"), Precision::bf16)).epsilon(0.002));
 }
 
 }  // namespace models_test_catalog_chips

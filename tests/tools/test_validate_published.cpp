@@ -130,6 +130,37 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
     CHECK_THAT(page, Contains(fmt::format("{} | {:+.1f} |", row, error(id))));
 }
 
+TEST_CASE("validate kernels judges products and attention within their limits, and the manual has the errors",
+          "[kernels]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate kernels --json k.json");
+  CHECK(answer.exit == 0);
+  CHECK(answer.out.find("FAILS") == std::string::npos);
+  std::map<std::string, json> by_name;
+  const json sets = parse_json(shell.text("k.json")).at("sets");
+  for (const json& set : sets) by_name[set.at("name")] = set;
+  const auto cell = [&](const std::string& name, const char* key, const char* form) {
+    CAPTURE(name);
+    return fmt::format(fmt::runtime(form), by_name.at(name).at(key).get<double>() * 100);
+  };
+  std::string page = file_text(TRAINYARD_SOURCE_DIR "/tools/manual/validation.md");
+  const auto row = [&](const char* name, const char* form) {
+    return fmt::format("| {} | {} |", cell(name, "median_abs_error", form), cell(name, "p90_abs_error", form));
+  };
+  CHECK_THAT(page, Contains(row("gemm bf16 on mi355x", "{:.1f} %")));
+  for (const char* name :
+       {"gemm fp8_uncast on mi355x", "gemm fp8_block_uncast on mi355x", "gemm mxfp4_uncast on mi355x",
+        "gemm int8_uncast on mi325x", "gemm fp8_block_uncast on mi325x", "gemm nvfp4 on b200-sxm-180gb"})
+    CHECK_THAT(page, Contains(row(name, "{:.0f} %")));
+  const auto both = [&](const char* first, const char* second, const char* third, const char* key) {
+    return fmt::format("{} / {} / {}", cell(first, key, "{:.1f} %"), cell(second, key, "{:.1f} %"),
+                       cell(third, key, "{:.1f} %"));
+  };
+  for (const char* key : {"median_abs_error", "p90_abs_error"})
+    CHECK_THAT(page, Contains(both("gemm bf16 on a100-sxm4-80gb", "gemm bf16 on h100-sxm5-80gb",
+                                   "gemm bf16 on b200-sxm-180gb", key)));
+}
+
 TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate collectives --json c.json --points --csv c.csv");

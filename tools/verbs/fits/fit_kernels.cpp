@@ -82,29 +82,23 @@ FitJson json_of(KernelFit fit) {
   return json;
 }
 
-/// A table of measured kernels. Tables of attention in training name GPUs as the catalog does.
+/// A table of measured kernels.
 struct KernelTable {
   std::string file;
-  bool has_attention = false, in_training = false;
-  std::set<std::string> gpus;  ///< GPUs of a table of training
+  bool has_attention = false;
+  std::set<std::string> gpus;
 
   explicit KernelTable(std::string path) : file(std::move(path)) {
     const MeasuredTable table(file);
     has_attention = table.has_column("heads");
-    in_training = table.has_column("pass");
-    if (in_training) gpus = measured_gpus(file);
-  }
-  /// Returns the name of a GPU in the table; "" if the table has no rows of it.
-  std::string name_of_gpu(const Gpu& gpu) const {
-    if (!in_training) return gpu.measured_as;
-    return gpus.contains(gpu.name) ? gpu.name : "";
+    gpus = measured_gpus(file);
   }
 };
 
 /// Fits the kernels of one table and GPU. `left_out` gets a line for each row that is faster than the chip's peak; such
 /// a row is a UserError unless `skip`.
 KernelFit fit_table(const KernelTable& table, const Gpu& gpu, bool skip, std::string& left_out) {
-  const std::string gpu_name = table.name_of_gpu(gpu);
+  const std::string gpu_name = name_in_table(gpu, table.gpus);
   if (table.has_attention)
     return fit_kernel(Kernel::attention, read_kernels(table.file, Kernel::attention, gpu, gpu_name), gpu);
   const MeasuredKernels products = read_products(table.file, gpu, gpu_name);
@@ -127,7 +121,7 @@ int fit_kernels(const FitRequest& request) {
   for (const std::string& name : catalog.names("gpu")) {
     if (!request.gpu.empty() && name != fit_gpu(catalog, request.gpu).name) continue;
     const Gpu gpu = fit_gpu(catalog, name);
-    const auto has_rows = [&](const KernelTable& table) { return !table.name_of_gpu(gpu).empty(); };
+    const auto has_rows = [&](const KernelTable& table) { return !name_in_table(gpu, table.gpus).empty(); };
     if (std::ranges::none_of(tables, has_rows)) {
       others += fmt::format("# {}: not measured; {}\n", name,
                             gpu.gemm.is_given ? "takes the constants of its architecture, " + gpu.architecture

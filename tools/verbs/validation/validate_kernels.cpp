@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 #include "models/fitted/measured_kernels.hpp"
 #include "models/hardware/attention_kernel.hpp"
@@ -12,16 +13,25 @@ namespace {
 
 const std::map<std::string, ErrorLimits> kGemmLimits{{"ampere", {.median = 0.05, .p90 = 0.17}},
                                                      {"hopper", {.median = 0.05, .p90 = 0.17}},
-                                                     {"blackwell", {.median = 0.07, .p90 = 0.24}}};
+                                                     {"blackwell", {.median = 0.07, .p90 = 0.24}},
+                                                     {"cdna4", {.median = 0.11, .p90 = 0.24}}};
 constexpr ErrorLimits kAttentionLimits{.median = 0.1, .p90 = 0.25};
 constexpr ErrorLimits kTrainingLimits{.median = 0.1, .p90 = 0.25}, kNarrowTrainingLimits{.median = 0.1, .p90 = 0.45};
 constexpr const char* kTrainingAttention =
     "te-cudnn@26";  // entry of the catalog that is fitted to attention_training.csv
-constexpr ErrorLimits kNarrowLimits{.median = 0.2, .p90 = 0.45};
+constexpr ErrorLimits kNarrowLimits{.median = 0.21, .p90 = 0.45};
 
-ErrorSet errors_of_products(const Gpu& gpu) {
-  const MeasuredKernels products =
-      read_products(shipped_file("scenarios/measured/tables/gemm.csv"), gpu, gpu.measured_as);
+/// A table of measured kernels and the GPUs that it has.
+struct KernelTable {
+  std::filesystem::path csv;
+  std::set<std::string> gpus;
+
+  explicit KernelTable(const char* name)
+      : csv(shipped_file(fmt::format("scenarios/measured/tables/{}", name))), gpus(measured_gpus(csv)) {}
+};
+
+ErrorSet errors_of_products(const Gpu& gpu, const KernelTable& table) {
+  const MeasuredKernels products = read_products(table.csv, gpu, name_in_table(gpu, table.gpus));
   std::vector<MeasuredPoint> points;
   for (const MeasuredKernel& row : products.judged)
     points.push_back({fmt::format("{} x {} x {}", row.product->m, row.product->n, row.product->k),
@@ -29,9 +39,8 @@ ErrorSet errors_of_products(const Gpu& gpu) {
   return error_set("gemm bf16 on " + gpu.name, std::move(points));
 }
 
-ErrorSet errors_of_attention(const Gpu& gpu) {
-  const MeasuredKernels rows =
-      read_kernels(shipped_file("scenarios/measured/tables/attention.csv"), Kernel::attention, gpu, gpu.measured_as);
+ErrorSet errors_of_attention(const Gpu& gpu, const KernelTable& table) {
+  const MeasuredKernels rows = read_kernels(table.csv, Kernel::attention, gpu, name_in_table(gpu, table.gpus));
   std::vector<MeasuredPoint> points;
   for (const MeasuredKernel& row : rows.judged)
     points.push_back(
@@ -71,39 +80,52 @@ Work cast_of(const GemmShape& shape, Precision precision) {
   return work;
 }
 
-/// Products of fewer bits, whose shares of the peak are one figure for each format (`GemmModel::fp8`, `fp4`). The
-/// measured times are taken to include the cast of the first operand, as those of fp8 do at their source.
-void add_narrow(std::vector<JudgedSet>& sets, const Gpu& gpu) {
-  const std::pair<const char*, Precision> formats[] = {{"fp8_block", Precision::fp8}, {"nvfp4", Precision::fp4}};
-  for (const auto& [dtype, precision] : formats) {
-    if (gpu.peak[static_cast<std::size_t>(precision)].value <= 0) continue;
+/// A number format in the table of products of fewer bits.
+struct NarrowFormat {
+  const char* dtype;
+  Precision precision;
+  bool casts;  ///< the measured times are taken to include the cast of the first operand, as those of fp8 do
+};
+constexpr NarrowFormat kNarrowFormats[] = {
+    {"fp8_block", Precision::fp8, true},    {"nvfp4", Precision::fp4, true},
+    {"fp8_uncast", Precision::fp8, false},  {"fp8_block_uncast", Precision::fp8, false},
+    {"int8_uncast", Precision::fp8, false}, {"mxfp4_uncast", Precision::fp4, false}};
+
+/// Products of fewer bits, whose shares of the peak are one figure for each format (`GemmModel::fp8`, `fp4`).
+void add_narrow(std::vector<JudgedSet>& sets, const Gpu& gpu, const KernelTable& table) {
+  const std::string name = name_in_table(gpu, table.gpus);
+  if (name.empty()) return;
+  for (const NarrowFormat& format : kNarrowFormats) {
+    if (gpu.peak[static_cast<std::size_t>(format.precision)].value <= 0) continue;
     std::vector<MeasuredPoint> points;
-    for (const MeasuredKernel& row : read_narrow_products(shipped_file("scenarios/measured/tables/gemm_narrow.csv"),
-                                                          gpu.measured_as, dtype, precision)) {
+    for (const MeasuredKernel& row : read_narrow_products(table.csv, name, format.dtype, format.precision)) {
       const GemmShape& shape = shape_of(row.work.kernel);
-      points.push_back({fmt::format("{} x {} x {}", shape.m, shape.n, shape.k),
-                        (predicted_time(gpu, row) + kernel_time(gpu, cast_of(shape, precision))).value,
+      const Seconds cast = format.casts ? kernel_time(gpu, cast_of(shape, format.precision)) : Seconds{0};
+      points.push_back({fmt::format("{} x {} x {}", shape.m, shape.n, shape.k), (predicted_time(gpu, row) + cast).value,
                         row.measured.value});
     }
+    if (points.empty()) continue;
     sets.push_back(
-        judge_set(error_set(fmt::format("gemm {} on {}", dtype, gpu.name), std::move(points)), kNarrowLimits));
+        judge_set(error_set(fmt::format("gemm {} on {}", format.dtype, gpu.name), std::move(points)), kNarrowLimits));
   }
 }
 
 std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
   const Catalog catalog;
+  const KernelTable products("gemm.csv"), narrow("gemm_narrow.csv"), attention("attention.csv");
   std::vector<JudgedSet> sets;
   for (const std::string& name : catalog.names("gpu")) {
     const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::scalar_node(name)));
     add_training_attention(sets, gpu, catalog);
-    if (gpu.measured_as.empty()) {
+    add_narrow(sets, gpu, narrow);
+    if (name_in_table(gpu, products.gpus).empty()) {
       unmeasured += fmt::format("{}{} ({})", unmeasured.empty() ? "" : ", ", name,
                                 gpu.gemm.is_given ? gpu.architecture : "roofline");
       continue;
     }
-    sets.push_back(judge_set(errors_of_products(gpu), kGemmLimits.at(gpu.architecture)));
-    sets.push_back(judge_set(errors_of_attention(gpu), kAttentionLimits));
-    add_narrow(sets, gpu);
+    sets.push_back(judge_set(errors_of_products(gpu, products), kGemmLimits.at(gpu.architecture)));
+    if (name_in_table(gpu, attention.gpus).empty()) continue;
+    sets.push_back(judge_set(errors_of_attention(gpu, attention), kAttentionLimits));
   }
   return sets;
 }
