@@ -420,6 +420,19 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
   }
   CHECK(count == 4);  // embedding, two blocks, head
   CHECK(std::abs(share * layers["step_time_s"].get<double>() / layers["layers_s"].get<double>() - 1) < 1e-9);
+  // A hybrid has a row for each kind, however often its layers change.
+  shell.write("hybrid.yaml",
+              "cluster: {node: dgx-h100}\nmodel: nemotron-3-super\nplan: {precision: bf16, "
+              "micro_batch_size: 1, data_parallel: {zero_stage: 3}, recompute: full}\n");
+  const json hybrid = json::parse(shell.trainyard("explain hybrid.yaml --layers --json -").out);
+  std::string rows;
+  for (const json& layer : hybrid["layers"])
+    rows += fmt::format("{} x {}\n", layer["layer"].get<std::string>(), layer["count"].get<int>());
+  CHECK(rows ==
+        "embedding x 1\nmamba 0, … mamba 86 x 40\nexperts 1, … experts 87 x 40\n"
+        "attention 7, … attention 78 x 8\nhead x 1\n");
+  CHECK_THAT(shell.trainyard("explain hybrid.yaml --layers").out,
+             Contains("a comma: layers of other costs lie between"));
 }
 
 }  // namespace tools_test_cli

@@ -16,22 +16,35 @@
 namespace trainyard {
 namespace {
 
-/// Neighbouring layers with equal costs.
+/// Layers of one kind with equal costs. Layers of other kinds may lie between them, as in hybrids.
 struct LayerGroup {
-  std::string name;
+  std::string name, kind;
   int count = 0;
+  std::size_t first = 0, last = 0;       ///< indices of layers
   KernelTotals forward, backward, both;  ///< costs of one layer
 };
 
+/// The name of a layer without its number: "mamba" of "mamba 12".
+std::string kind_of_layer(const std::string& name) { return name.substr(0, name.find_last_not_of(" 0123456789") + 1); }
+
+/// Groups in the order of their first layers. A comma in a name says that other layers lie between its ends.
 std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
   std::vector<LayerGroup> groups;
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t end = i + 1;
-    while (end < layers.size() && layers[i].same_cost(layers[end])) ++end;
-    const std::string name =
-        end - i == 1 ? layers[i].name : fmt::format("{} … {}", layers[i].name, layers[end - 1].name);
-    groups.push_back({name, static_cast<int>(end - i), layers[i].forward, layers[i].backward, layers[i].both_passes()});
-    i = end;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string kind = kind_of_layer(layers[i].name);
+    const auto group = std::ranges::find_if(
+        groups, [&](const LayerGroup& g) { return g.kind == kind && layers[g.first].same_cost(layers[i]); });
+    if (group == groups.end()) {
+      groups.push_back({layers[i].name, kind, 1, i, i, layers[i].forward, layers[i].backward, layers[i].both_passes()});
+      continue;
+    }
+    ++group->count;
+    group->last = i;
+  }
+  for (LayerGroup& group : groups) {
+    if (group.count == 1) continue;
+    const bool side_by_side = group.last - group.first + 1 == static_cast<std::size_t>(group.count);
+    group.name += fmt::format("{} … {}", side_by_side ? "" : ",", layers[group.last].name);
   }
   return groups;
 }
@@ -108,12 +121,16 @@ std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const R
     forward += layer.forward;
     backward += layer.backward;
   }
-  for (const LayerGroup& group : groups_of(costs.layers))
+  const std::vector<LayerGroup> groups = groups_of(costs.layers);
+  for (const LayerGroup& group : groups)
     row(group.name, group.count == 1 ? "" : fmt::format("× {}", group.count), group.forward, group.backward, group.both,
         share_of(group, costs, r));
   row("all layers", "", forward, backward, costs.micro_batch,
       costs.micro_batch.time.value * costs.micro_batches / r.breakdown.step_time.value);
-  return head_text(s, costs) + table.text("  ") + "\n" + kinds_text(costs, r) + "\n" + sum_text(s, costs, r);
+  const bool mixed =
+      std::ranges::any_of(groups, [](const LayerGroup& g) { return g.name.find(", … ") != g.name.npos; });
+  return head_text(s, costs) + table.text("  ") + (mixed ? "  a comma: layers of other costs lie between\n" : "") +
+         "\n" + kinds_text(costs, r) + "\n" + sum_text(s, costs, r);
 }
 
 nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r) {
