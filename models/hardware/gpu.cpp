@@ -224,6 +224,11 @@ Gpu read_gpu(const Node& entry) {
       fields.bytes({"driver_memory", "Part of the capacity that the driver keeps from programs."}, Bytes{0});
   gpu.kernel_launch =
       fields.seconds({"kernel_launch", "Shortest time of a kernel, back to back in one stream."}, Seconds{0});
+  constexpr double least_host_launch = 0.1, most_host_launch = 10;
+  gpu.host_launch = fields.number(
+      {"host_launch",
+       "Host's time to launch a kernel by the chip's runtime, such as HIP, as a multiple of that by CUDA."},
+      least_host_launch, most_host_launch, 1);
   fields.read_map("gemm", [&gpu](Fields& gemm) {
     gpu.gemm = read_gemm_model(gemm);
     fit_to_peak(gpu, gemm.flops_rate("rated_peak", FlopsPerSecond{0}));

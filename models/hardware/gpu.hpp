@@ -57,8 +57,9 @@ struct Gpu {
   std::array<FlopsPerSecond, kPrecisions> peak{};  ///< dense; 0: the chip lacks the precision
   BytesPerSecond memory_bandwidth;
   Bytes memory_capacity;
-  Bytes driver_memory;    ///< part of the capacity that the driver keeps from programs
-  Seconds kernel_launch;  ///< shortest time of a kernel, back to back in one stream
+  Bytes driver_memory;     ///< part of the capacity that the driver keeps from programs
+  Seconds kernel_launch;   ///< shortest time of a kernel, back to back in one stream
+  double host_launch = 1;  ///< host's time to launch a kernel by the chip's runtime, as a multiple of that by CUDA
   struct Efficiency {
     /// Share of the peak that a large kernel of this kind sustains, in counted FLOPs. It is above 1 for convolutions
     /// whose library executes fewer FLOPs (Winograd's minimal filtering of 3 × 3: Lavin & Gray 2016).

@@ -56,7 +56,7 @@ TEST_CASE("the catalog has exactly these chips and nodes", "[catalog]") {
         "a100-pcie-40gb a100-pcie-80gb a100-sxm4-40gb a100-sxm4-80gb a10g a30 a800-sxm4-80gb ascend-910b ascend-910c "
         "b200-sxm-180gb b300-sxm-288gb gaudi-2 gaudi-3 gb10 gb200 gb300 gh200-96gb h100-96gb-500w h100-nvl-94gb "
         "h100-pcie-80gb "
-        "h100-sxm5-80gb h20-sxm-96gb h200-sxm-141gb h800-sxm-80gb k80-die l4 l40s m40 max-1550 mi250x-gcd mi300a "
+        "h100-sxm5-80gb h20-sxm-96gb h200-nvl-141gb h200-sxm-141gb h800-sxm-80gb k80-die l4 l40s m40 max-1550 mi250x-gcd mi300a "
         "mi300x mi325x mi350x mi355x p100-pcie-16gb p100-sxm2-16gb rtx-4090 rtx-5090 rtx-6000-ada rtx-pro-6000 rubin "
         "stratix-10-nx t4 tpu-7x tpu-v2 tpu-v3 tpu-v4 tpu-v5e tpu-v5p tpu-v6e trainium-1 trainium-2 trainium-3 "
         "v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb v100-sxm3-32gb");
@@ -64,7 +64,7 @@ TEST_CASE("the catalog has exactly these chips and nodes", "[catalog]") {
         "a3-highgpu-8g a3-megagpu-8g a3-ultragpu-8g a4-highgpu-8g ascend-910b-8x aurora cloudmatrix-384 colab-t4 "
         "colab-tpu-v2 dgx-1p dgx-1v dgx-2 dgx-a100 dgx-a100-40gb dgx-b200 dgx-b300 dgx-h100 dgx-h200 dgx-spark "
         "el-capitan frontier g5.48xlarge g6.48xlarge gaudi-2-8x gaudi-3-8x gb200-nvl72 gb300-nvl72 gh200-4x "
-        "grand-teton-h100 h100-nvl-2x h100-nvl-8x hgx-a800 hgx-h20 hgx-h800 k80-gce l40s-8x mi300x-8x mi325x-8x "
+        "grand-teton-h100 h100-nvl-2x h100-nvl-8x h200-nvl-8x hgx-a800 hgx-h20 hgx-h800 k80-gce l40s-8x mi300x-8x mi325x-8x "
         "mi350x-8x mi355x-8x nd-a100-v4 nd-h100-v5 nd-h200-v5 nd-mi300x-v5 p3.16xlarge p4d.24xlarge p4de.24xlarge "
         "p5.48xlarge p5e.48xlarge p5en.48xlarge p6-b200.48xlarge p6-b300.48xlarge pcie-1 pcie-2 pcie-3 pcie-4 pcie-5 "
         "pcie-6 pcie-7 pcie-8 rtx-5090-4x rtx-6000-ada-4x rtx-pro-6000-8x stratix-10-nx-2x t4-server t4-study "

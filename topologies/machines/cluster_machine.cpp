@@ -31,7 +31,7 @@ bool has_slow_network(const NodeType& type) {
 }
 
 Seconds dispatch_time(const NodeType& type, const SoftwareStack& stack) {
-  return stack.kernel_dispatch / type.cpu.thread_speed;
+  return stack.kernel_dispatch * (type.gpu.host_launch / type.cpu.thread_speed);
 }
 
 Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
