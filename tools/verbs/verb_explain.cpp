@@ -47,7 +47,7 @@ std::string shares_text(const ClusterSpec& cluster, const Result& r) {
         fmt::format("  {}: what each kernel takes however fast the GPU is; fewer and larger kernels have less of it\n",
                     kKernelStart);
   if (r.critical_path.contains(kSlowdownName))
-    text += fmt::format("  {}: what exchanges that run beside kernels add to them for as long as they last\n",
+    text += fmt::format("  {}: what exchanges add to the kernels that run beside them\n",
                         kSlowdownName);
   if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty() && r.compression.name.empty())
     text += fmt::format("  {} by {}{}\n", all.averages_parameters ? "parameters are averaged" : "gradients are summed",
