@@ -3,6 +3,7 @@
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/search/plan_question.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_parallel_errors {
@@ -135,6 +136,9 @@ TEST_CASE("an error that --set causes names the --set, not a place in the file",
   CHECK(error_with({{"plan.micro_batch_size", "2"}, {"plan.tensor_parallel", "3"}}) ==
         "--set plan.tensor_parallel: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of "
         "the cluster; they divide with tensor 2 or 4; or set plan.data_parallel.size, and plan.idle_devices: allowed");
+  // The plan search reads the plan of the file in the same way.
+  CHECK_THAT(read_plan_question(parse_document(text, "x.yaml"), "x", {{"plan.micro_batch_size", "7"}}).own_error,
+             Catch::Matchers::StartsWith("--set plan.micro_batch_size: plan.global_batch_size: 96 is not a multiple"));
   // The file itself is wrong.
   CHECK_THAT(error_with({{"plan.micro_batch_size", "2"}}, "  tensor_parallel: 3\n"),
              Catch::Matchers::StartsWith("x.yaml:4:3: plan: tensor 3"));

@@ -104,16 +104,17 @@ PlanPoint point_of(const Scenario& s) {
 }
 
 PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& overrides) {
+  const Node file = document;
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   PlanQuestion question;
   Node* plan = document.find("plan");
   if (!plan || plan->kind != Node::Kind::map) {
-    read_scenario(document, name);  // throws
+    read_scenario(file, name, overrides);  // throws
     throw UserError(name + ": a plan expected, at least with its global_batch_size");
   }
   question.section = *plan;
   try {
-    question.own = read_scenario(document, name);
+    question.own = read_scenario(file, name, overrides);
   } catch (const UserError& e) {  // an error outside of the plan is thrown again below
     question.own_error = e.what();
   }
