@@ -14,8 +14,8 @@ using LinkId = std::int32_t;
 /// Set of the kinds of operations that are active on one actor at one time, one bit each.
 using KindSet = std::uint8_t;
 constexpr KindSet bit(Kind kind) { return static_cast<KindSet>(1U << static_cast<unsigned>(kind)); }
-/// The bit of messages on slow routes (Route::slow) in a set of active kinds. Messages on other routes, and joins, count
-/// as sends and receives.
+/// The bit of messages on slow routes (Route::slow) in a set of active kinds, from the end of their latency on. Messages on
+/// other routes, and joins, count as sends and receives as soon as they begin.
 constexpr KindSet kSlowMessages = bit(Kind::join);
 
 /// One direction of a cable, lane group or bus. The flows on it share its rate max–min fair.
@@ -58,7 +58,7 @@ struct Route {
   const std::vector<Route>* alternatives = nullptr;
   /// With flowlets: the bytes after which a message chooses again among the alternatives. 0: it keeps its route.
   Bytes flowlet = {};
-  bool slow = false;  ///< it is slow beside the memory of its ends: see kSlowMessages
+  bool slow = false;  ///< it slows work at its ends only while bytes move: see kSlowMessages
 
   bool store_and_forward(Bytes size) const { return legs.size() > 1 && size <= chunk; }
   /// Time to fill the pipeline of legs, for a message that runs over all of them at once: the time of one chunk on

@@ -84,12 +84,26 @@ std::filesystem::path file_named(const std::string& name, const Place&, const st
 /// Returns the end of an error message: "; did you mean \"x\"?" or "; known: a, b, c".
 std::string hint(std::string_view word, const std::vector<std::string>& names);
 
+/// Returns the row whose `name` this is. Throws UserError "place: WHAT "name"; did you mean …" if there is none.
+template <class Rows>
+const auto& row_named(const Rows& rows, std::string_view name, const Place&, std::string_view what);
+
 /// Reads an item of a list as a whole number from `least` to `most`. Throws UserError "place: what: 8, expected 0 to
 /// 7".
 std::int64_t whole_number(const Node& item, const std::string& what, std::int64_t least, std::int64_t most);
 
 /// Throws UserError "place: what".
 [[noreturn]] void fail(const Place&, const std::string& what);
+
+template <class Rows>
+const auto& row_named(const Rows& rows, std::string_view name, const Place& where, std::string_view what) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) {
+    if (same_name(row.name, name)) return row;
+    names.emplace_back(row.name);
+  }
+  fail(where, std::string(what) + " \"" + std::string(name) + "\"" + hint(name, names));
+}
 
 /// A key of a map. Its description and the only condition under which it is required ("with mechanism local-sgd") are
 /// printed by `trainyard help scenario`. If a key has several readers, one of them states these texts.

@@ -6,9 +6,10 @@
 
 namespace trainyard {
 
-std::string nearest_divisors(std::int64_t dividend, std::int64_t number) {
-  std::int64_t below = 1, above = 0;
+std::string nearest_divisors(std::int64_t dividend, std::int64_t number, std::int64_t unit) {
+  std::int64_t below = unit, above = 0;
   const auto offer = [&](std::int64_t divisor) {
+    if (divisor % unit != 0) return;
     if (divisor <= number) below = std::max(below, divisor);
     if (divisor >= number && (above == 0 || divisor < above)) above = divisor;
   };

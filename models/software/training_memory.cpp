@@ -60,12 +60,7 @@ const std::vector<Optimizer>& optimizers() {
 }
 
 const Optimizer& find_optimizer(const std::string& name, const Place& where) {
-  std::vector<std::string> names;
-  for (const Optimizer& optimizer : optimizers()) {
-    if (optimizer.name == name) return optimizer;
-    names.push_back(optimizer.name);
-  }
-  fail(where, "unknown optimizer \"" + name + "\"" + hint(name, names));
+  return row_named(optimizers(), name, where, "unknown optimizer");
 }
 
 bool has_master_weights(Precision precision) {

@@ -159,9 +159,22 @@ void Executor::run_touched() {
       add_instant();
       finish_all();
     }
+    count_departing();
   } while (series_.settle());
   transfers_.depart();
   interference_.settle();
+}
+
+/// A message on a slow route slows work once its latency is over and its bytes depart.
+void Executor::count_departing() {
+  for (const TransferId id : transfers_.departing()) {
+    const Transfer& t = transfers_[id];
+    if (t.counts) continue;
+    if (t.is_join())
+      joins_.begin_counting(id);
+    else
+      messages_.begin_counting(id);
+  }
 }
 
 void Executor::advance(Actor actor) {

@@ -85,6 +85,7 @@ class Executor {
   void add_instant();
   void finish_all();
   void run_touched();
+  void count_departing();
   void advance(Actor);
   void begin(execution::ActorState&, execution::StreamState&);
   void end_transfer(execution::TransferId, Outcome);

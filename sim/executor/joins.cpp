@@ -59,20 +59,27 @@ void Joins::begin(StreamState& last) {
   if (!moves) return give_back(std::move(all));
   const TransferId flow = make_flow(std::move(all));
   transfers_.start(flow);
-  for (const StreamId member : members_[transfers_[flow].members]) change_moving(flow, member, +1);
+  if (!transfers_[flow].slow) begin_counting(flow);
 }
 
-/// Counts a member's flow that begins (+1) or ends (−1), unless copy engines move it.
-void Joins::change_moving(TransferId id, StreamId member, int change) {
-  const Transfer& t = transfers_[id];
-  if (!t.group->by_engines) interference_.change_moving(table_.streams[member].actor, Kind::send, t.slow, change);
+void Joins::begin_counting(TransferId id) {
+  Transfer& t = transfers_[id];
+  t.counts = true;
+  if (t.group->by_engines) return;
+  for (const StreamId member : members_[t.members])
+    interference_.change_moving(table_.streams[member].actor, Kind::send, t.slow, +1);
+}
+
+void Joins::stop_counting(const Transfer& t, StreamId member) {
+  if (!t.counts || t.group->by_engines) return;
+  interference_.change_moving(table_.streams[member].actor, Kind::send, t.slow, -1);
 }
 
 void Joins::resume(StreamState& s, const Transfers::MovedBytes& moved) {
   streams_.announce_start(s);
   const TransferId flow = make_flow({table_.id_of(s)});
   transfers_.resume(flow, s.started, moved);
-  change_moving(flow, table_.id_of(s), +1);
+  if (!transfers_[flow].slow) begin_counting(flow);
 }
 
 const GroupFlow& Joins::group_flow(Actor actor, const Message& m) const {
@@ -115,7 +122,7 @@ void Joins::end(TransferId id, Outcome outcome) {
   for (const StreamId member : members) {
     StreamState& s = table_.streams[member];
     note_transfer(t, s);
-    if (!t.group->by_engines) interference_.change_moving(s.actor, Kind::send, t.slow, -1);
+    stop_counting(t, member);
     streams_.finish(s, outcome);
   }
   give_back(std::move(members));
@@ -134,7 +141,7 @@ void Joins::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {
   transfers_.report(id, transfers_.withdraw(id), Outcome::cancelled, true, true);
   for (const StreamId member : release(id)) {
     table_.streams[member].transfer = {};
-    change_moving(id, member, -1);
+    stop_counting(t, member);
     if (!of_failed(member)) orphans.push_back(member);
   }
 }

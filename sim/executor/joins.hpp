@@ -15,6 +15,8 @@ class Joins : private Parts {
   /// Returns true if the join moves bytes or takes time. False: it is a barrier.
   static bool flows(const Message& m) { return m.bytes.value > 0 || m.extra_latency.count > 0; }
   void begin(StreamState&);
+  /// Counts a flow as active at its members, unless copy engines move it.
+  void begin_counting(TransferId);
   void end(TransferId, Outcome);
   /// Resumes a join with a single member that has run since s.started with no other flow on its links.
   void resume(StreamState&, const Transfers::MovedBytes&);
@@ -42,7 +44,7 @@ class Joins : private Parts {
 
   const GroupFlow& group_flow(const StreamState& s) const { return group_flow(s.actor, s.front().message); }
   TransferId make_flow(Members);
-  void change_moving(TransferId, StreamId member, int change);
+  void stop_counting(const Transfer&, StreamId member);
   Members& members_waiting(Tag);
   Members take_waiting(std::unordered_map<Tag, Members>::iterator);
   void give_back(Members);

@@ -196,7 +196,7 @@ void Messages::attach(TransferId id, StreamState& receiver) {
   if (t.rests() || t.state == Transfer::State::free) return;
   if (!same_moment(t.started, receiver.posted)) receiver.cause = t.cause;
   receiver.started = t.started;  // it is in flight already
-  interference_.change_moving(receiver.actor, Kind::recv, t.slow, +1);
+  if (t.counts) interference_.change_moving(receiver.actor, Kind::recv, t.slow, +1);
   streams_.announce_start(receiver);
 }
 
@@ -205,8 +205,14 @@ void Messages::start(TransferId id) {
   if (t.mode != Mode::get) announce_half(table_.streams[t.send], id);  // a get was announced when it exposed its data
   if (t.recv) announce_half(table_.streams[t.recv], id);
   transfers_.start(id);
-  interference_.change_moving(t.from, Kind::send, t.slow, +1);
-  if (t.recv) interference_.change_moving(t.to, Kind::recv, t.slow, +1);
+  if (!t.slow) begin_counting(id);
+}
+
+void Messages::count(TransferId id, int change) {
+  Transfer& t = transfers_[id];
+  t.counts = change > 0;
+  interference_.change_moving(t.from, Kind::send, t.slow, change);
+  if (t.recv) interference_.change_moving(t.to, Kind::recv, t.slow, change);
 }
 
 /// A half that was posted at the same moment as the other one keeps the cause of its own actor.
@@ -237,10 +243,9 @@ void Messages::end(TransferId id, Outcome outcome) {
   const bool sender_waits = !sender_goes_on(t.mode);
   StreamState& sender = table_.streams[t.send];
   StreamState* receiver = t.recv ? &table_.streams[t.recv] : nullptr;
-  interference_.change_moving(t.from, Kind::send, t.slow, -1);
+  if (t.counts) count(id, -1);
   if (receiver) {
     note_transfer(t, *receiver);
-    interference_.change_moving(receiver->actor, Kind::recv, t.slow, -1);
     if (outcome == Outcome::done) announce_delivery(id, *receiver);
   }
   if (sender_waits) note_transfer(t, sender);
@@ -274,8 +279,7 @@ void Messages::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans)
   t.ended = context_.now;
   if (!rests) {
     transfers_.report(id, moved, Outcome::cancelled, true, t.legs_left.empty());
-    interference_.change_moving(t.from, Kind::send, t.slow, -1);
-    if (t.recv) interference_.change_moving(t.to, Kind::recv, t.slow, -1);
+    if (t.counts) count(id, -1);
   }
   if (!t.recv) matcher_.withdraw_send(t.channel, Poster{id});
   const auto orphan = [&](StreamId half, Actor actor) {

@@ -97,6 +97,8 @@ class Messages : private Parts {
   void connect(ActorState&);
   void begin_send(StreamState&);
   void begin_recv(StreamState&);
+  /// Counts a message as active at both actors.
+  void begin_counting(TransferId id) { count(id, +1); }
   void end(TransferId, Outcome);
 
   /// Removes a half that has not met the other one.
@@ -122,6 +124,7 @@ class Messages : private Parts {
   Poster poster(const StreamState& s) const { return Poster{table_.id_of(s)}; }
   void attach(TransferId, StreamState& receiver);
   void start(TransferId);
+  void count(TransferId, int change);
   void announce_half(StreamState&, TransferId);
   void receive_buffered(TransferId, StreamState& receiver);
   void announce_delivery(TransferId, const StreamState& receiver);

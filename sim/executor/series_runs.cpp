@@ -115,7 +115,8 @@ class Timing {
   void find_speeds() {
     const bool works = now_.main >= 0 && !moves(now_.main) && op(now_.main).kind != Kind::delay;
     KindSet kinds = works ? bit(op(now_.main).kind) : KindSet{0};
-    if (join() >= 0) kinds |= route_->slow ? kSlowMessages : bit(Kind::send);
+    if (join() >= 0 && !route_->slow) kinds |= bit(Kind::send);
+    if (join() >= 0 && route_->slow && now_.latency <= 0) kinds |= kSlowMessages;
     now_.speed = works ? machine_.contention()->speed(actor_, op(now_.main).kind, kinds) : 1;
     now_.group = op(now_.main >= 0 ? now_.main : now_.beside).group;
     if (join() < 0 || now_.latency > 0) return;

@@ -67,7 +67,7 @@ TransferId Transfers::create(const StreamState& s) {
   Transfer& t = pool_[id];
   t.mode = message.mode;
   t.path = message.path;
-  t.by_legs = t.is_load = false;
+  t.by_legs = t.is_load = t.counts = false;
   t.members = {};
   t.group = nullptr;
   t.from = s.actor;

@@ -81,6 +81,7 @@ struct alignas(64) Transfer {
   bool by_legs = false;
   bool is_load = false;  // it counts as a load of its links
   bool slow = false;     // the route that it started on is slow: see kSlowMessages
+  bool counts = false;   // it counts as active at its actors
   Actor from = 0, to = 0;
   StreamId send, recv;  // an eager sender may have continued
   ChannelId channel;
@@ -200,6 +201,8 @@ class Transfers {
 
   /// Ends a time step: all flows that begin in it depart together, so that SimGrid's code and data stay in the caches.
   void depart();
+  /// Transfers whose bytes depart at the end of this time step.
+  const std::vector<TransferId>& departing() const { return departing_; }
   /// Transfers without bytes that end in this time step.
   const std::vector<TransferId>& instant() const { return instant_; }
   void clear_instant() { instant_.clear(); }

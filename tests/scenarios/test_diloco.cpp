@@ -1,4 +1,5 @@
 // DiLoCo: groups of ranks train alone for many steps, and exchange what they learned over a slow network.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
@@ -96,6 +98,39 @@ TEST_CASE("kernels beside an exchange over a slow network lose at most what its 
   for (const auto& [group, seconds] : apart.breakdown.exposed_communication) exchange += seconds;
   CHECK(exchange > 0);
   CHECK(compute(beside) - compute(apart) == Approx(exchange / 2).epsilon(0.01));
+  // The critical path books what exchanges add to the kernels beside them, and no more.
+  CHECK(beside.critical_path.at(kSlowdownName) == Approx(compute(beside) - compute(apart)).epsilon(0.01));
+  CHECK_FALSE(apart.critical_path.contains(kSlowdownName));
+}
+
+TEST_CASE("a faster network between sites or nodes never makes a step longer", "[mechanism][diloco]") {
+  // Kernels run beside the exchange. Its latency, up to 1.2 s, must not slow them more over a faster link.
+  const auto step = [](const char* latency, const char* collectives, int rate, Folding folding = Folding::automatic) {
+    return simulate(
+               read_scenario_text(
+                   fmt::format("cluster: {{nodes: 4, node: {{base: t4-server, gpu: {{count: 1}}}}, hca: {{rate: {} "
+                               "Mbit/s, latency: {}}}, fabric: nonblocking}}\nmodel: {{base: gpt2, n_layer: 4}}\n"
+                               "software: pytorch-fsdp\nplan: {{global_batch_size: 64, micro_batch_size: 4, "
+                               "seq_length: 1024, precision: fp16, optimizer: adamw, collectives: {}, "
+                               "data_parallel: {{zero_stage: 0, mechanism: diloco, inner_steps: 16, fragments: 2, "
+                               "overlap_steps: 7}}}}\n",
+                               rate, latency, collectives),
+                   "faster.yaml"),
+               {.critical_path = false, .folding = folding})
+        .step_time.value;
+  };
+  for (const char* collectives : {"flows", "messages"})
+    CHECK(step("100 ms", collectives, 1000, Folding::off) == Approx(step("100 ms", collectives, 1000)).epsilon(1e-12));
+  for (const char* collectives : {"flows", "messages"})
+    for (const char* latency : {"5 us", "1 ms", "100 ms"}) {
+      double before = step(latency, collectives, 100);
+      for (const int rate : {1000, 4000, 12000, 13000, 40000, 200000}) {
+        const double now = step(latency, collectives, rate);
+        CAPTURE(collectives, latency, rate);
+        CHECK(now <= before * (1 + 1e-9));
+        before = now;
+      }
+    }
 }
 
 TEST_CASE("published figures of low-communication training follow from the simulation", "[mechanism][diloco]") {

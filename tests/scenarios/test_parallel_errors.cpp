@@ -3,6 +3,7 @@
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/search/plan_question.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_parallel_errors {
@@ -29,6 +30,8 @@ TEST_CASE("the nearest divisors and multiples are the number itself, or those be
   CHECK(nearest_divisors(16, 17) == "16");
   CHECK(nearest_divisors(7, 3) == "1 or 7");
   CHECK(nearest_divisors(12, 4) == "4");
+  CHECK(nearest_divisors(2100, 32, 4) == "28 or 60");
+  CHECK(nearest_divisors(12, 3, 4) == "4");
   CHECK(nearest_multiples(8, 12) == "8 or 16");
   CHECK(nearest_multiples(8, 3) == "8");
   CHECK(nearest_multiples(8, 16) == "16");
@@ -45,6 +48,14 @@ TEST_CASE("a number that does not divide is refused with the nearest that does",
       Contains("a part of the 1 key-value head that") && Contains("nearest: 1 rank") && !Contains("1 ranks"));
   CHECK_THAT(error_of("  precision: bf16\n", "{base: gpt2-xl, n_head: 7}"),
              Contains("hidden size 1600 is not a multiple of 7 attention heads; nearest: 5 or 8 heads"));
+  // The nearest value keeps the rule that key-value heads divide the heads: 25 and 41 heads would break it.
+  const std::string heads = ", num_attention_heads: 32, num_key_value_heads: 4}";
+  CHECK_THAT(error_of("  precision: bf16\n", "{base: llama-3-8b, hidden_size: 2050" + heads),
+             Contains("hidden size 2050 is not a multiple of 32 attention heads; nearest: hidden size 2048 or 2080"));
+  CHECK_THAT(error_of("  precision: bf16\n", "{base: llama-3-8b, hidden_size: 2100" + heads),
+             Contains("hidden size 2100 is not a multiple of 32 attention heads; nearest: 28 or 60 heads"));
+  for (const char* size : {"2048", "2080"})
+    CHECK(error_of("  precision: bf16\n", "{base: llama-3-8b, hidden_size: " + std::string(size) + heads).empty());
   CHECK(error_of("  tensor_parallel: 8\n") ==
         "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads "
         "of gpt2; nearest: 4");  // 6 does not divide the 16 GPUs
@@ -97,6 +108,40 @@ TEST_CASE("a faulty order of the mesh is refused with its fault", "[parallel-err
   CHECK(error_of("  mesh_order: [tensor, ring, data, pipeline]\n") ==
         "x.yaml:6:24: plan.mesh_order: ring is no axis of its own: it is part of context" + rule);
   CHECK(error_of("  mesh_order: [tensr]\n").find("did you mean \"tensor\"?") != std::string::npos);
+}
+
+TEST_CASE("keys of a plan that would have no effect are refused", "[parallel-errors]") {
+  CHECK(error_of("  tensor_parallel_overlap: true\n") ==
+        "x.yaml:6:28: plan.tensor_parallel_overlap: plan.tensor_parallel is 1: no rank exchanges anything; expected "
+        "false, or plan.tensor_parallel: 2 or more");
+  CHECK(error_of("  tensor_parallel_overlap: false\n").empty());
+  CHECK(error_of("  tensor_parallel: 2\n  tensor_parallel_overlap: true\n").empty());
+  const auto servers = [](const std::string& keys) {
+    return error_of("  data_parallel: {mechanism: parameter-server, bucket: 1 MiB, servers: {count: 2" + keys + "}}\n");
+  };
+  CHECK(servers("") ==
+        "x.yaml:6:56: plan.data_parallel.bucket: servers hold tensors; leave it out, or set "
+        "plan.data_parallel.servers.keys: buckets");
+  CHECK_THAT(servers(", keys: layers"), Contains("plan.data_parallel.bucket: servers hold layers; leave it out"));
+  CHECK(servers(", keys: buckets").empty());
+}
+
+TEST_CASE("an error that --set causes names the --set, not a place in the file", "[parallel-errors]") {
+  const char* const text =
+      "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: gpt2\nplan:\n  micro_batch_size: 1\n  "
+      "global_batch_size: 96\n";
+  const auto error_with = [text](const Overrides& overrides, const char* plan = "") {
+    return test::user_error([&] { read_scenario_text(std::string(text) + plan, "x.yaml", overrides); });
+  };
+  CHECK(error_with({{"plan.micro_batch_size", "2"}, {"plan.tensor_parallel", "3"}}) ==
+        "--set plan.tensor_parallel: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of "
+        "the cluster; they divide with tensor 2 or 4; or set plan.data_parallel.size, and plan.idle_devices: allowed");
+  // The plan search reads the plan of the file in the same way.
+  CHECK_THAT(read_plan_question(parse_document(text, "x.yaml"), "x", {{"plan.micro_batch_size", "7"}}).own_error,
+             Catch::Matchers::StartsWith("--set plan.micro_batch_size: plan.global_batch_size: 96 is not a multiple"));
+  // The file itself is wrong.
+  CHECK_THAT(error_with({{"plan.micro_batch_size", "2"}}, "  tensor_parallel: 3\n"),
+             Catch::Matchers::StartsWith("x.yaml:4:3: plan: tensor 3"));
 }
 
 TEST_CASE("a stage's number of layers that is no number is refused at its place", "[parallel-errors]") {

@@ -151,12 +151,12 @@ TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Me
     CHECK_THROWS_WITH(read(pipeline), Contains("defaults.yaml:4") && Contains("plan.expert_parallel.overlap") &&
                                           Contains(std::string("a stage of ") + schedule) &&
                                           Contains("interleaved-1f1b"));
-    CHECK_FALSE(read(pipeline, "false").pairs_passes);
+    CHECK_FALSE(read(pipeline, "false").sharding.pairs_passes);
   }
   CHECK_THROWS_WITH(read(", pipeline_parallel: 2"), Contains("a stage of 1f1b"));
-  CHECK(read(", pipeline_parallel: 2, pipeline: {chunks: 2}").pairs_passes);
-  CHECK(read(", pipeline_parallel: 2, pipeline: {schedule: dualpipe-v}").pairs_passes);
-  CHECK(read("").pairs_passes);
+  CHECK(read(", pipeline_parallel: 2, pipeline: {chunks: 2}").sharding.pairs_passes);
+  CHECK(read(", pipeline_parallel: 2, pipeline: {schedule: dualpipe-v}").sharding.pairs_passes);
+  CHECK(read("").sharding.pairs_passes);
 }
 
 namespace {

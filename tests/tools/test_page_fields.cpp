@@ -107,7 +107,9 @@ TEST_CASE("a change on the page is that of --set, and replicas are left out only
       "16}}\n");
   ServedProcess sized(folder, "sized.yaml");
   const json halved = sized.ask(R"([["cluster.nodes","1"]])", "answer", "sized");
-  CHECK(halved["note"] == "plan.data_parallel.size: 16 does not fit these changes and is left out.");
+  CHECK(halved["note"] ==
+        "plan.data_parallel.size: 16 does not fit these changes and is left out: 16 ranks, but the cluster has 8 GPUs "
+        "(1 node x 8).");
   CHECK(halved["answer"]["step_time_s"].get<double>() > 0);
   CHECK(sized.stop() == 0);
   CHECK(served.stop() == 0);

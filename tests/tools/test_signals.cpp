@@ -301,6 +301,55 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
   }
 }
 
+TEST_CASE("an interrupted explanation, validation or fleet prints its results so far as unfinished", "[signals][cli]") {
+  using Catch::Matchers::Contains;
+  using Catch::Matchers::StartsWith;
+  const TemporaryFolder folder;
+  const auto check = [&folder](const std::vector<std::string>& words, const std::string& progress) {
+    EndedVerb ended = end_at(folder, words, progress);
+    INFO(words.front() << ended.out << ended.err);
+    CHECK(ended.end == kInterruptedExit);
+    CHECK_THAT(ended.err, Contains("interrupted"));
+    return ended;
+  };
+  CHECK_THAT(check({"explain", "gpt2-one-a100"}, " what-ifs").out,
+             StartsWith("unfinished: interrupted before all changes were simulated; this is the step itself\n"
+                        "critical path of gpt2-one-a100: ") &&
+                 Contains("GPU compute"));
+  const EndedVerb json = check({"explain", "gpt2-one-a100", "--json", "-"}, " what-ifs");
+  CHECK(nlohmann::json::parse(json.out).contains("unfinished"));
+  const EndedVerb validation = check({"validate", "training"}, "400 of ");
+  CHECK_THAT(validation.out,
+             Contains("unfinished: 16 of 17 families are done\n") && Contains("step time of titan-a100 "));
+  CHECK_THAT(validation.out, !Contains("step time of vtrain-single"));
+  CHECK_THAT(
+      check({"fleet", "fleet-year.yml", "--nodes", "choose"}, " nodes").out,
+      StartsWith("unfinished: the steps are simulated, and ") && Contains("pretraining") && Contains(" spare: "));
+  // Nothing is fitted yet.
+  CHECK(check({"fit", "training"}, " different ").out.empty());
+  CHECK(check({"anchor", "--measured", TRAINYARD_SOURCE_DIR "/scenarios/measured/training/titan-a100.yaml"}, " steps")
+            .out.empty());
+}
+
+TEST_CASE("topo check, interrupted, prints what was found as unfinished", "[signals][cli]") {
+  const TemporaryFolder folder;
+  Job job([&] {
+    if (::chdir(folder.path().c_str()) != 0) return;
+    ::dup2(::open(".out", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDOUT_FILENO);
+    ::dup2(::open(".err", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDERR_FILENO);
+    watch_interrupts();
+    ::raise(SIGINT);
+    const int code = run_command({"topo", "check", "dgx-a100", "--nodes", "16", "--fabric",
+                                  "{type: torus, dims: [4, 4], switch_latency: 100 ns}"});
+    std::fflush(nullptr);
+    ::_exit(code);
+  });
+  CHECK(job.wait() == kInterruptedExit);
+  CHECK_THAT(folder.text(".out"), Catch::Matchers::Contains("unfinished: a signal ended the check") &&
+                                      Catch::Matchers::Contains("unknown: the check was interrupted"));
+  CHECK_THAT(folder.text(".err"), Catch::Matchers::Contains("interrupted"));
+}
+
 TEST_CASE("course, interrupted, says so and writes no further pages", "[signals][cli]") {
   const TemporaryFolder folder;
   Job job([&] {

@@ -72,6 +72,13 @@ TEST_CASE("on a terminal a sweep prints a table of the varied keys and the main 
   CHECK_THAT(on_terminal(folder, kSweep + "--sort -mfu --top 1"), StartsWith("gpt2-one-a100: 1 of 4 points"));
 }
 
+TEST_CASE("a sweep refuses to sort by a column that no point has", "[cli][sweep]") {
+  const TopoFolder folder;
+  const auto sorted = folder.trainyard(kSweep + "--sort goodput");
+  CHECK(sorted.exit == 2);
+  CHECK_THAT(sorted.err, Contains("--sort goodput: no point has this column; known: step_time_s, "));
+}
+
 TEST_CASE("a sweep prints CSV into a pipe or with --csv, and a Markdown table with --markdown", "[cli][sweep]") {
   const TopoFolder folder;
   const std::string piped = folder.trainyard(kSweep).out;

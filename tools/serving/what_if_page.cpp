@@ -86,9 +86,9 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   return answer;
 }
 
-/// Removes the number of replicas from the document if the changes of the page do not fit it: it then follows from the
-/// devices and the other axes. Returns a sentence that says so, or "" if the document stays as it is.
-std::string derive_replicas(Node& document, const PageRequest& request) {
+/// Removes the number of replicas from the document, since the changes of the page do not fit it, as `error` says: it then
+/// follows from the devices and the other axes. Returns a sentence that says so, or "" if the document stays as it is.
+std::string derive_replicas(Node& document, const PageRequest& request, std::string error) {
   Node* plan = document.find("plan");
   Node* data_parallel = plan ? plan->find("data_parallel") : nullptr;
   const bool is_size = data_parallel && data_parallel->kind == Node::Kind::scalar;
@@ -97,14 +97,10 @@ std::string derive_replicas(Node& document, const PageRequest& request) {
     return change.first == "plan.data_parallel" || change.first == "plan.data_parallel.size";
   });
   if (!size || sets_size || request.set.empty()) return "";
-  try {
-    const AskedFields unused;
-    read_scenario(document, request.scenario, request.set);
-    return "";
-  } catch (const UserError&) {
-  }
-  std::string text =
-      fmt::format("plan.data_parallel.size: {} does not fit these changes and is left out.", size->scalar);
+  for (const char* prefix : {"--set ", "plan.data_parallel.size: "})
+    if (error.starts_with(prefix)) error.erase(0, error.find(": ") + 2);
+  std::string text = fmt::format("plan.data_parallel.size: {} does not fit these changes and is left out: {}.",
+                                 size->scalar, error.substr(0, error.find(';')));
   if (is_size)
     *data_parallel = Node::empty_map(data_parallel->place);
   else
@@ -124,6 +120,31 @@ std::vector<ScenarioField> fields_of_page(const AskedFields& asked, const Scenar
   return fields;
 }
 
+/// A scenario with the changes of the page, the fields that the page offers of it, and what the page says of its plan.
+struct PageScenario {
+  Scenario scenario;
+  std::vector<ScenarioField> fields;
+  std::string note;
+};
+
+/// Reads the scenario with the changes of the page; without the number of replicas if they do not fit it.
+PageScenario read_page_scenario(Node document, const PageRequest& request) {
+  const auto read_page = [&](const std::string& note) -> PageScenario {
+    const AskedFields asked;
+    Scenario scenario = read_scenario(document, request.scenario, request.set);
+    std::vector<ScenarioField> fields = fields_of_page(asked, scenario);
+    return {std::move(scenario), std::move(fields), note};
+  };
+  std::string note;
+  try {
+    return read_page(note);
+  } catch (const UserError& error) {
+    note = derive_replicas(document, request, error.what());
+    if (note.empty()) throw;
+  }
+  return read_page(note);
+}
+
 ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, const ServedTasks& tasks,
                        const std::string& prices) {
   if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
@@ -136,10 +157,7 @@ ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, co
     const Scenario unchanged = read_scenario(document, request.scenario);
     take_values(request.set, fields_of_page(asked, unchanged));
   }
-  const std::string note = derive_replicas(document, request);
-  const AskedFields asked;
-  const Scenario scenario = read_scenario(document, request.scenario, request.set);
-  const std::vector<ScenarioField> fields = fields_of_page(asked, scenario);
+  const auto [scenario, fields, note] = read_page_scenario(std::move(document), request);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
                          yaml_text(scenario.document)}};

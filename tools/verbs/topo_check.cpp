@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/process/job.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
@@ -67,6 +68,7 @@ FabricReport check_machine(const TopoMachine& machine) {
   DeviceGraph graph = build_cluster(machine.cluster);
   for (const Device& device : graph.devices()) report.devices.push_back(device.name);
   report.check = check_cluster_fabric(graph, machine.cluster);
+  if (report.check.is_unfinished) return report;
   if (report.check.counterexample)
     report.simulated = confirmed_slowdown(graph, *report.check.counterexample, machine.name);
   if (report.check.routing && report.check.routing->counterexample)
@@ -110,6 +112,7 @@ std::string hosts_text(const std::vector<DeclaredHost>& hosts) {
 std::string check_text(const FabricReport& report) {
   const FabricCheck& check = report.check;
   std::string text = fmt::format("{}: {}\n", report.name, report.cluster);
+  if (check.is_unfinished) text += "unfinished: a signal ended the check; this is what was found\n";
   if (report.devices.empty()) return text + check.reason + "\n" + lanes_text(report.lanes) + hosts_text(report.hosts);
   text += fmt::format("nonblocking with ideal splitting: {}: {}\n", answer_text(check.nonblocking), check.reason);
   if (check.counterexample) text += pattern_text(report, *check.counterexample, report.simulated);
@@ -163,6 +166,7 @@ ordered_json check_json(const FabricReport& report) {
   ordered_json all;
   all["nonblocking"] = answer_json(check.nonblocking);
   all["reason"] = check.reason;
+  if (check.is_unfinished) all["unfinished"] = true;
   all["routing"] = routing_json(report);
   all["bisection_Bps"] = nullptr;
   if (check.bisection) all["bisection_Bps"] = check.bisection->value;
@@ -214,10 +218,13 @@ int topo_check(const std::vector<std::string>& words) {
   machine_arguments.add_to(arguments);
   arguments.output("--json", json, "write the report as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
+  watch_interrupts();
   const FabricReport report = check_machine(machine_arguments.read("topo check"));
   write_json(json, check_json(report));
   if (json != "-") write_atomically("-", check_text(report));
-  return kGood;
+  if (!report.check.is_unfinished) return kGood;
+  complain("interrupted: the report is unfinished");
+  return kInterrupted;
 }
 
 const RegisterTopoVerb registered_topo_check{

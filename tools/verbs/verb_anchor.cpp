@@ -11,6 +11,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "sim/process/job.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -216,6 +217,7 @@ int anchor_verb(const std::vector<std::string>& words) {
     judged.insert(judged.begin(), steps.begin() + first, steps.end());
     steps.erase(steps.begin() + first, steps.end());
   }
+  watch_interrupts();
   const AnchorParts fitted =
       parts.empty() ? AnchorParts{} : fit_parts(document, fs::path(file).stem().string(), parts, steps_of_traces);
   Anchor anchor = anchor_steps(std::move(steps), std::move(judged), fitted);

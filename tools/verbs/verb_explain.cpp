@@ -17,6 +17,7 @@
 #include "scenarios/src/studies/layer_costs.hpp"
 #include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "sim/observers/progress.hpp"
+#include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report.hpp"
@@ -47,8 +48,7 @@ std::string shares_text(const ClusterSpec& cluster, const Result& r) {
         fmt::format("  {}: what each kernel takes however fast the GPU is; fewer and larger kernels have less of it\n",
                     kKernelStart);
   if (r.critical_path.contains(kSlowdownName))
-    text += fmt::format("  {}: what exchanges that run beside kernels add to them for as long as they last\n",
-                        kSlowdownName);
+    text += fmt::format("  {}: what exchanges add to the kernels that run beside them\n", kSlowdownName);
   if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty() && r.compression.name.empty())
     text += fmt::format("  {} by {}{}\n", all.averages_parameters ? "parameters are averaged" : "gradients are summed",
                         all.algorithm, all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
@@ -185,6 +185,7 @@ int explain_verb(const std::vector<std::string>& words) {
   if (layers + batch + limits + doubt > 0 && !prices.empty())
     throw UserError("--prices: not with --layers, --batch, --limits or --doubt, which know no costs");
   const Overrides overrides = parse_overrides(sets, prices);
+  watch_interrupts();
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json, svg);
@@ -193,9 +194,21 @@ int explain_verb(const std::vector<std::string>& words) {
   if (layers) return explain_layers(scenario, laid_out, json);
   const bool prescribed = scenario.prescribed_step.exists();
   if (prescribed && !scenario.failures.is_given()) require_simulable(scenario, laid_out);
+  std::string unfinished;
   const Answer all =
-      answer(scenario, laid_out, {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true});
+      answer(scenario, laid_out,
+             {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true, .unfinished = &unfinished});
   const Result& r = all.result;
+  if (!unfinished.empty()) {
+    if (json != "-")
+      print(in_words_of(scenario.cluster,
+                        fmt::format("unfinished: {}\n{}", unfinished, shares_text(scenario.cluster, r))));
+    nlohmann::json answer = answer_json(all, false);
+    answer["unfinished"] = unfinished;
+    write_json(json, answer);
+    complain(unfinished);
+    return kInterrupted;
+  }
   if (json != "-") {
     std::string text;
     if (!prescribed)

@@ -7,6 +7,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
+#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/assumptions.hpp"
 #include "tools/reports/html_page.hpp"
@@ -162,6 +163,21 @@ std::string fleet_page(const FleetAnswer& a, const std::string& screen, const No
   return chart_page("A fleet: " + a.name, std::move(data), {page_script::fleet()});
 }
 
+/// Prints and writes what was found before a signal ended the work.
+int report_unfinished(const FleetAnswer& a, bool prints, const std::string& json) {
+  nlohmann::ordered_json tries = nlohmann::ordered_json::array();
+  std::string text = fmt::format("unfinished: {}\n\n{}", a.unfinished, fleet_steps_table(a));
+  for (const FleetTrial& trial : a.tries) {
+    text += fmt::format("{} nodes, {} of them spare: {} late\n", trial.nodes, trial.spares,
+                        counted_noun(trial.late, "training"));
+    tries.push_back({{"nodes", trial.nodes}, {"spares", trial.spares}, {"late", trial.late}});
+  }
+  if (prints) print(text);
+  write_json(json, nlohmann::ordered_json{{"unfinished", a.unfinished}, {"tries", std::move(tries)}});
+  complain(fmt::format("interrupted: {}; the answer has these alone", a.unfinished));
+  return kInterrupted;
+}
+
 int fleet_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "fleet",
@@ -204,7 +220,9 @@ int fleet_verb(const std::vector<std::string>& words) {
   set_prices(document, prices);
   set_site(document, site);
   const FleetFile fleet = read_fleet(document, std::filesystem::path(file).stem().string(), parse_overrides(sets));
+  watch_interrupts();
   const FleetAnswer answer = answer_fleet(fleet, question);
+  if (!answer.unfinished.empty()) return report_unfinished(answer, arguments.leaves_stdout_free(), json);
   const std::string screen = fleet_screen(answer);
   if (arguments.leaves_stdout_free()) print(screen);
   if (!html.empty()) write_atomically(html, fleet_page(answer, screen, document));

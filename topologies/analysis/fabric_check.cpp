@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "sim/process/job.hpp"
 #include "topologies/analysis/fabric_routes.hpp"
 #include "topologies/analysis/fabric_tree.hpp"
 
@@ -117,6 +118,25 @@ bool begin_check(FabricCheck& check, const FabricView& view, std::span<const Fab
   return tree.connected && !tree.vertices.empty();
 }
 
+/// Checks the fabric of a cluster. Throws Interruption; `check` then has what was found.
+void check_cluster(FabricCheck& check, DeviceGraph& graph, const ClusterSpec& spec) {
+  const FabricView view(graph);
+  const std::span<const FabricLevel> levels = spec.fabric ? spec.fabric->levels() : std::span<const FabricLevel>{};
+  if (begin_check(check, view, levels)) {
+    RoutedFabric routed = route_all(graph, view);
+    if (!routed.unreachable.empty()) {
+      check.nonblocking = Nonblocking::no;
+      check.reason = fmt::format("no path leads to {}", routed.unreachable);
+      return;
+    }
+    check_graph(check, view, &routed);
+    check.routing = std::move(routed.check);
+    if (spec.fabric) check.routing->rule = spec.fabric->pair_routing();
+    if (!levels.empty()) check.oversubscription = oversubscription_by_switch(view, levels);
+  }
+  if (spec.fabric && !spec.fabric->has_levels()) check.oversubscription.clear();
+}
+
 }  // namespace
 
 FabricCheck check_fabric(const DeviceGraph& graph, std::span<const FabricLevel> levels) {
@@ -128,21 +148,13 @@ FabricCheck check_fabric(const DeviceGraph& graph, std::span<const FabricLevel> 
 
 FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
   FabricCheck check;
-  const FabricView view(graph);
-  const std::span<const FabricLevel> levels = spec.fabric ? spec.fabric->levels() : std::span<const FabricLevel>{};
-  if (begin_check(check, view, levels)) {
-    RoutedFabric routed = route_all(graph, view);
-    if (!routed.unreachable.empty()) {
-      check.nonblocking = Nonblocking::no;
-      check.reason = fmt::format("no path leads to {}", routed.unreachable);
-      return check;
-    }
-    check_graph(check, view, &routed);
-    check.routing = std::move(routed.check);
-    if (spec.fabric) check.routing->rule = spec.fabric->pair_routing();
-    if (!levels.empty()) check.oversubscription = oversubscription_by_switch(view, levels);
+  try {
+    check_cluster(check, graph, spec);
+  } catch (const Interruption&) {
+    check.is_unfinished = true;
+    if (check.nonblocking == Nonblocking::unknown) check.reason = "the check was interrupted";
+    if (!check.bisection) check.bisection_exact = false;
   }
-  if (spec.fabric && !spec.fabric->has_levels()) check.oversubscription.clear();
   return check;
 }
 

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "sim/index.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 
@@ -314,6 +315,7 @@ std::string overloaded_cut(const FabricView& view) {
   double worst = 1 + kRateTolerance;
   std::string text;
   for (const EndSet& set : sets) {
+    end_if_interrupted();
     double inside = 0, outside = 0;
     for (std::size_t i = 0; i < set.size(); ++i) (set[i] ? inside : outside) += rates[i];
     const double carried = cuts.capacity(set), sent = std::min(inside, outside);
@@ -333,7 +335,10 @@ Bisection bisection_of(const FabricView& view, const std::vector<PairLoads>& loa
   const std::size_t half = view.ends.size() / 2;
   FabricCuts cuts(view);
   Bisection found{std::numeric_limits<double>::infinity()};
-  for (const EndSet& set : structured_halves(view)) found.rate = std::min(found.rate, cuts.capacity(set));
+  for (const EndSet& set : structured_halves(view)) {
+    end_if_interrupted();
+    found.rate = std::min(found.rate, cuts.capacity(set));
+  }
   double proved = 0;
   for (const PairLoads& pair_loads : loads)
     if (!pair_loads.empty()) proved = std::max(proved, bisection_of_uniform(view, pair_loads));
@@ -374,6 +379,7 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   std::vector<double> units(wires.size()), on_wire(all_wires), most(all_wires), from_all(all_wires);
   PairLoads of_targets(loads_);
   for (const Terminal& target : terminals) {
+    end_if_interrupted();
     const PathsTo paths = paths_to(view, wires, target.device);
     std::ranges::fill(most, 0);
     std::ranges::fill(from_all, 0);

@@ -45,6 +45,7 @@ struct RoutingCheck {
 
 struct FabricCheck {
   Nonblocking nonblocking = Nonblocking::unknown;  ///< with ideal splitting over all paths
+  bool is_unfinished = false;                      ///< a signal ended the check before all was found
   std::string reason;                              ///< the proof or refutation, or why it is unknown
   std::optional<BlockedPattern> counterexample;    ///< if there is one path for each pair
   std::optional<RoutingCheck> routing;             ///< if there are several paths and routing is static

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "sim/error.hpp"
+#include "sim/process/job.hpp"
 #include "topologies/analysis/fabric_tree.hpp"
 
 namespace trainyard {
@@ -22,9 +23,11 @@ class PairsOfLinks {
     // If they are equal up to rounding, one figure is used, so that flows are integer multiples of it.
     const bool equal = view.equal_rates();
     for (const DeviceId end : view.ends) rates_.push_back(view.rate(equal ? view.ends.front() : end));
-    for (std::size_t a = 0; a < n_; ++a)
+    for (std::size_t a = 0; a < n_; ++a) {
+      end_if_interrupted();
       for (std::size_t b = 0; b < n_; ++b)
         if (a != b) add(graph, a, b, out);
+    }
   }
 
   /// Finds the link with the largest overload by any matrix, and the pairs of that matrix that cross it. The sources
@@ -38,6 +41,7 @@ class PairsOfLinks {
     LinkId link = -1;
     for (const auto& [most, l] : bounds) {
       if (-most <= worst) break;
+      end_if_interrupted();
       const double load = matching(l, nullptr) / view_.capacity(l);
       if (load <= worst * (1 + kRateTolerance)) continue;
       worst = load;
@@ -161,6 +165,7 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
   double worst = 1 + kRateTolerance;
   const auto all = permutations(view.ends.size());
   for (const std::vector<std::size_t>& to : all) {
+    end_if_interrupted();
     std::map<LinkId, std::vector<HcaPair>> crossing;
     for (std::size_t i = 0; i < to.size(); ++i) {
       if (to[i] == i) continue;

@@ -16,6 +16,8 @@ constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
 /// GPU's memory. Assumed: the bytes of an exchange cross the memory a few times, and a library's kernels spin beside them;
 /// 200 leaves each measured run as its stack or GPU states it, since all of them have networks above the bound.
 constexpr double kMostDelayByShare = 200;
+/// 200 km of fibre, one way. Assumed: machines of one site are nearer.
+constexpr Seconds kBetweenSites{1e-3};
 
 /// Speed of kernels beside messages over this node's network, by the network's rate alone: a bound from below.
 double speed_beside_network(const NodeType& type) {
@@ -28,6 +30,11 @@ double speed_beside_network(const NodeType& type) {
 
 bool has_slow_network(const NodeType& type) {
   return speed_beside_network(type) > type.gpu.compute_while_communicating;
+}
+
+bool has_sites(const ClusterSpec& cluster) {
+  const Picoseconds one_way{2 * cluster.node.hca_latency.count + cluster.switch_latency.count + cluster.distance.count};
+  return cluster.uses_hcas() && one_way.seconds() >= kBetweenSites;
 }
 
 Seconds dispatch_time(const NodeType& type, const SoftwareStack& stack) {
@@ -52,7 +59,8 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
     return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
   });
   if (!interferes_) return;
-  has_slow_networks_ = std::ranges::any_of(types, [](const NodeType* type) { return has_slow_network(*type); });
+  has_slow_routes_ =
+      has_sites(spec_) || std::ranges::any_of(types, [](const NodeType* type) { return has_slow_network(*type); });
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     ports_[rank] = graph_.links_from(actors_[rank]);
     const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
@@ -155,14 +163,14 @@ Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const 
 
 Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
   Route route = routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
-  route.slow = has_slow_networks_ && is_slow(from, to);
+  route.slow = has_slow_routes_ && is_slow(from, to);
   return route;
 }
 
 void ClusterMachine::visit_route(Actor from, Actor to, PathClass path_class,
                                  const std::function<void(const Route&)>& visit) const {
   const Picoseconds software = to_picoseconds(stack_.network_step);
-  if (!has_slow_networks_ || !is_slow(from, to))
+  if (!has_slow_routes_ || !is_slow(from, to))
     return routing_.visit_route(device(from), device(to), path_class, software, visit);
   routing_.visit_route(device(from), device(to), path_class, software, [&visit](const Route& route) {
     Route slow_route = route;
@@ -174,7 +182,7 @@ void ClusterMachine::visit_route(Actor from, Actor to, PathClass path_class,
 bool ClusterMachine::is_slow(Actor from, Actor to) const {
   const std::span<const Device> devices = graph_.devices();
   return devices[device(from)].node != devices[device(to)].node &&
-         (has_slow_network(type_of(from)) || has_slow_network(type_of(to)));
+         (has_sites(spec_) || has_slow_network(type_of(from)) || has_slow_network(type_of(to)));
 }
 
 /// Names a removed device or cable of one of the two nodes, or else the first removed one.

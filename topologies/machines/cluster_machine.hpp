@@ -19,6 +19,9 @@ Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 /// nodes lose at most 200 times the share of the GPU's memory bandwidth that the rate of all the node's adapters is.
 bool has_slow_network(const NodeType&);
 
+/// Returns true if a message between two nodes has a latency of 1 ms or more: the nodes stand at different sites.
+bool has_sites(const ClusterSpec&);
+
 // Values of Work::kernel that are not single kernels:
 constexpr std::uint16_t kStepOverhead = 1000;    ///< host work of one step
 constexpr std::uint16_t kCycleWait = 1001;       ///< wait for the coordinator's next tick
@@ -84,7 +87,7 @@ class ClusterMachine : public Machine, private Contention {
  private:
   ClusterSpec spec_;
   bool interferes_ = false;         // kernels and messages slow each other on some GPU
-  bool has_slow_networks_ = false;  // a network slows kernels less than exchanges in a node do
+  bool has_slow_routes_ = false;  // a network slows kernels less than exchanges in a node do, or joins sites
   mutable DeviceGraph graph_;       // caches the paths that it has found
   mutable Routing routing_;
   SoftwareStack stack_;

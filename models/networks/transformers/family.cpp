@@ -116,10 +116,16 @@ void finish_heads(Fields& f, TransformerConfig& c, const char* heads_key) {
                      c.num_key_value_heads, c.num_attention_heads,
                      nearest_divisors(c.num_attention_heads, c.num_key_value_heads)));
   if (c.head_dim != 0) return;
-  if (c.hidden_size % c.num_attention_heads != 0)
-    fail(f.place_of(heads_key),
-         fmt::format("{}: hidden size {} is not a multiple of {} attention heads; nearest: {} heads", f.what(),
-                     c.hidden_size, c.num_attention_heads, nearest_divisors(c.hidden_size, c.num_attention_heads)));
+  if (c.hidden_size % c.num_attention_heads != 0) {
+    // Key-value heads that are stated must divide the nearest number of heads, too.
+    const std::int64_t unit = f.has("num_key_value_heads") ? c.num_key_value_heads : 1;
+    const std::string nearest =
+        c.hidden_size % unit == 0
+            ? nearest_divisors(c.hidden_size, c.num_attention_heads, unit) + " heads"
+            : fmt::format("hidden size {}", nearest_multiples(c.num_attention_heads, c.hidden_size));
+    fail(f.place_of(heads_key), fmt::format("{}: hidden size {} is not a multiple of {} attention heads; nearest: {}",
+                                            f.what(), c.hidden_size, c.num_attention_heads, nearest));
+  }
   c.head_dim = c.hidden_size / c.num_attention_heads;
 }
 

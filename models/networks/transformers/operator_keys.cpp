@@ -62,19 +62,14 @@ const std::vector<OperatorKeys>& operator_keys() {
 }
 
 const OperatorKeys& operator_keys(const std::string& word, const Place& place) {
-  std::vector<std::string> words;
-  for (const OperatorKeys& keys : operator_keys()) {
-    if (same_name(keys.word, word)) return keys;
-    words.emplace_back(keys.word);
-  }
-  fail(place, fmt::format("model.layers: unknown operator \"{}\"{}", word, hint(word, words)));
+  return row_named(operator_keys(), word, place, "model.layers: unknown operator");
 }
 
 std::string operator_example(const OperatorKeys& keys) {
   return fmt::format(
       "{{model_type: operators, tokens: 1024, sizes: {{hidden: 1024, heads: 16, inner: 4096}}, layers: [{{layer: "
       "example, operators: [{}: {}]}}]}}",
-      keys.word, keys.example);
+      keys.name, keys.example);
 }
 
 }  // namespace trainyard

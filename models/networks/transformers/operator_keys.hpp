@@ -16,7 +16,7 @@ struct OperatorWord {
 /// An operator that layers can list, with the keys that it has besides `name`, `rows`, `every_rank` and `when`. The words are those
 /// of `trainyard help scenario`.
 struct OperatorKeys {
-  const char* word;
+  const char* name;
   const char* meaning;
   const char* example;            ///< an operator that is read as it stands, with the sizes of `operator_example`
   std::vector<Key> sizes = {};    ///< required

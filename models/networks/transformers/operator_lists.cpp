@@ -46,7 +46,7 @@ std::optional<ListedOperator> read_operator(const Node& item, const SizeValues& 
   const OperatorKeys& keys = operator_keys(item.fields.front().first, item.fields.front().second.key_place);
   const Node& node = *Fields(item, "model.layers.operators").child({item.fields.front().first, keys.meaning});
   ListedOperator op;
-  op.word = keys.word;
+  op.word = keys.name;
   op.place = node.place;
   Fields fields(node, "model.layers: " + op.word);
   op.name = fields.text(kOperatorName, op.word);

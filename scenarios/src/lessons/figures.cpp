@@ -46,12 +46,7 @@ constexpr FigureKind kFigureKinds[] = {
 };
 
 const FigureKind& kind_named(const std::string& name, const Place& where) {
-  std::vector<std::string> names;
-  for (const FigureKind& kind : kFigureKinds) {
-    if (name == kind.name) return kind;
-    names.emplace_back(kind.name);
-  }
-  fail(where, fmt::format("unknown kind of figure \"{}\"{}", name, hint(name, names)));
+  return row_named(kFigureKinds, name, where, "unknown kind of figure");
 }
 
 /// Returns the kind of a figure. The last name of its path whose ending implies a kind decides.

@@ -78,7 +78,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   static_cast<StepOptions&>(plan) = choice;
   plan.network = std::move(share);
   plan.micro_batches = s.micro_batches();
-  plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks, choice.pairs_passes};
+  plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks, choice.sharding.pairs_passes};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
   if (plan.schedule && plan.schedule->is_solved()) plan.pipeline.figures = mean_stage(s, *plan.network);
@@ -153,7 +153,7 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   divide(plan, stages, buckets);
   refuse_split_backward(s, plan);
   // One stage has no schedule, and pairs the passes of any two micro-batches.
-  if (!s.plan.pairs_place.file || !s.plan.pairs_passes || !plan.schedule || plan.micro_batches == 1) return;
+  if (!s.plan.pairs_place.file || !s.plan.sharding.pairs_passes || !plan.schedule || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::ranges::none_of(tasks, [](const PipelineTask& task) { return task.beside_next; }))
     fail(s.plan.pairs_place, fmt::format("plan.expert_parallel.overlap: {} of {} micro-batches has no forward and "

@@ -156,12 +156,7 @@ FrameworkMode read_mode(const std::string& name, const Node& entry) {
 
 /// Finds a mode by name. Throws UserError at `where` that names the nearest one.
 const FrameworkMode& find_framework_mode(const std::string& name, const Place& where) {
-  std::vector<std::string> names;
-  for (const FrameworkMode& mode : framework_modes()) {
-    if (same_name(mode.name, name)) return mode;
-    names.push_back(mode.name);
-  }
-  fail(where, fmt::format("plan.strategy: unknown strategy \"{}\"{}", name, hint(name, names)));
+  return row_named(framework_modes(), name, where, "plan.strategy: unknown strategy");
 }
 
 }  // namespace

@@ -42,7 +42,6 @@ struct OffloadChoice {
 struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
   int chunks = 1;               ///< model chunks of each stage
-  bool pairs_passes = false;    ///< see PipelineShape
   double activation_limit = 1;  ///< see StageFigures; of schedules that are solved
   /// Number of blocks at the beginning of each virtual stage with full recomputation; 0: all blocks (Megatron-LM's
   /// recompute-method block with recompute-num-layers).

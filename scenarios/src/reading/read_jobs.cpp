@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -146,41 +145,6 @@ Prices read_common_prices(const Node& document, Fields& root) {
   const Node entry = Catalog().resolve("price", *prices);
   check_price_names(entry, Catalog(), names_in_section(&document));
   return read_prices(entry, read_common_site(document).kwh);
-}
-
-/// Returns an error text without the place in a file before it, "jobs.yml:8:22: ".
-std::string without_place(const std::string& text) {
-  const std::string::const_iterator end = std::ranges::search(text, std::string_view(": ")).begin();
-  const auto is_of_place = [](char c) { return c == ':' || (c >= '0' && c <= '9'); };
-  const auto first = std::find_if_not(std::reverse_iterator(end), text.rend(), is_of_place).base();
-  return end != text.end() && std::count(first, end, ':') == 2 ? std::string(end + 2, text.end()) : text;
-}
-
-/// Reads a document with overrides by `read`. If that fails, but not without one of the overrides, the error is about
-/// this override.
-template <class Read>
-auto read_overridden(const Node& document, const Overrides& overrides, Read read) {
-  const auto read_without = [&](std::size_t left_out) {
-    Node changed = document;
-    for (std::size_t i = 0; i < overrides.size(); ++i)
-      if (i != left_out) set_field(changed, overrides[i].first, overrides[i].second);
-    return read(changed);
-  };
-  try {
-    return read_without(overrides.size());
-  } catch (const UserError& error) {
-    const std::string text = error.what();
-    if (text.starts_with("--set ")) throw;
-    for (std::size_t i = overrides.size(); i-- > 0;) {
-      try {
-        read_without(i);
-      } catch (const UserError&) {
-        continue;
-      }
-      throw UserError(fmt::format("--set {}: {}", overrides[i].first, without_place(text)));
-    }
-    throw;
-  }
 }
 
 SharedCluster read_jobs(const Node& document, const std::string& name) {
@@ -392,11 +356,15 @@ FleetFile read_trainings(const Node& document, const std::string& name) {
 }  // namespace
 
 SharedCluster read_shared_cluster(const Node& document, const std::string& name, const Overrides& overrides) {
-  return read_overridden(document, overrides, [&name](const Node& changed) { return read_jobs(changed, name); });
+  SharedCluster shared;
+  read_overridden(document, overrides, [&](const Node& changed) { shared = read_jobs(changed, name); });
+  return shared;
 }
 
 FleetFile read_fleet(const Node& document, const std::string& name, const Overrides& overrides) {
-  return read_overridden(document, overrides, [&name](const Node& changed) { return read_trainings(changed, name); });
+  FleetFile fleet;
+  read_overridden(document, overrides, [&](const Node& changed) { fleet = read_trainings(changed, name); });
+  return fleet;
 }
 
 }  // namespace trainyard

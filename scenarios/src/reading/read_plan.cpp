@@ -25,14 +25,22 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
   }
   const Node* entry = plan.child("tensor_parallel_overlap");
   const Node node = entry->kind == Node::Kind::map ? long_form(entry, nullptr, entry->place) : *entry;
+  const auto refuse_one_rank = [&] {
+    if (sharding.tensor == 1)
+      fail(node.place, what +
+                           ": plan.tensor_parallel is 1: no rank exchanges anything; expected false, or "
+                           "plan.tensor_parallel: 2 or more");
+  };
   const bool is_user_buffers = node.kind == Node::Kind::scalar && same_name(node.scalar, "user-buffers");
   if (!is_user_buffers && node.kind != Node::Kind::map) {
     if (node.kind != Node::Kind::scalar || (node.scalar != "true" && node.scalar != "false"))
       fail(node.place, fmt::format("{}: expected true, false or user-buffers, got {}", what,
                                    node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : "a list"));
     sharding.overlap = plan.boolean("tensor_parallel_overlap", false);
+    if (sharding.overlap) refuse_one_rank();
     return;
   }
+  refuse_one_rank();
   if (!sharding.sequence)
     fail(node.place, what +
                          ": user buffers are for sequence parallelism's all-gathers and reduce-scatters; set "
@@ -119,7 +127,7 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                   "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. "
                   "Needs a pipeline of virtual stages, or no pipeline; for example true. Default: as in the stack, or "
                   "in the paper of the schedule."})) {
-    choice.pairs_passes =
+    choice.sharding.pairs_passes =
         fields.boolean("overlap", false) && (choice.sharding.expert > 1 || choice.sharding.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
@@ -330,13 +338,13 @@ void choose_pairs(PlanChoice& choice, const SoftwareStack& stack) {
   };
   if (choice.pairs_place.file) {
     // Megatron-LM's comm_overlap.py: with a pipeline, overlap_moe_expert_parallel_comm takes virtual stages.
-    if (choice.pairs_passes && choice.mesh.pipeline > 1 && choice.schedule != "interleaved-1f1b" && !pairs())
+    if (choice.sharding.pairs_passes && choice.mesh.pipeline > 1 && choice.schedule != "interleaved-1f1b" && !pairs())
       fail(choice.pairs_place,
            fmt::format("plan.expert_parallel.overlap: a stage of {} has one model chunk, and a forward and a backward "
                        "pass side by side wait for messages of both neighbours; expected plan.pipeline.schedule: "
                        "interleaved-1f1b (chunks: 2 or more) or dualpipe-v, or overlap: false",
                        choice.schedule));
-    if (choice.pairs_passes && gathers)
+    if (choice.sharding.pairs_passes && gathers)
       fail(choice.pairs_place,
            "plan.expert_parallel.overlap: not with ZeRO stage 3, which gathers parameters for one pass at a time");
     return;
@@ -344,9 +352,10 @@ void choose_pairs(PlanChoice& choice, const SoftwareStack& stack) {
   const Mesh& mesh = choice.mesh;
   if (gathers) return;
   const bool can = mesh.pipeline == 1 || choice.schedule == "interleaved-1f1b" || pairs();
-  choice.pairs_passes = (stack.parallel.overlap_experts && mesh.expert > 1 && can) ||
-                        (mesh.pipeline > 1 &&
-                         (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) && pairs());
+  choice.sharding.pairs_passes =
+      (stack.parallel.overlap_experts && mesh.expert > 1 && can) ||
+      (mesh.pipeline > 1 && (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) &&
+       pairs());
 }
 
 }  // namespace
@@ -385,7 +394,6 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   read_data_parallel(choice, plan, fields, cluster, stack, library, tensor_room);
   fields.finish();
   choose_pairs(choice, stack);
-  choice.sharding.pairs_passes = choice.pairs_passes;
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs in plan.data_parallel", key));

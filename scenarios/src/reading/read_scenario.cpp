@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "models/energy/price_names.hpp"
 #include "models/fitted/measured_family.hpp"
@@ -289,10 +290,7 @@ void share_tables(Scenario& s, bool is_stated) {
 }
 
 /// `base`: a scenario that was read before and differs only in its plan. Null: none.
-Scenario read(Node document, const std::string& name, const Overrides& overrides, const Scenario* base = nullptr) {
-  // The sections of lessons and tasks are not part of the simulated scenario.
-  std::erase_if(document.fields, [](const auto& field) { return field.first == "lesson" || field.first == "task"; });
-  for (const auto& [path, value] : overrides) set_field(document, path, value);
+Scenario read(Node document, const std::string& name, const Scenario* base = nullptr) {
   drop_null_software(document);
   if (const Node* jobs = document.find("jobs"))
     fail(jobs->key_place, "jobs: several trainings on one cluster; expected one training, or `trainyard share FILE`");
@@ -404,39 +402,33 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
   const std::string name = path.filename().string();
   const std::size_t row = name.rfind('@');
-  return read(read_scenario_document(path), row == std::string::npos ? path.stem().string() : name.substr(row + 1),
-              overrides);
+  return read_scenario(read_scenario_document(path),
+                       row == std::string::npos ? path.stem().string() : name.substr(row + 1), overrides);
 }
 
 Scenario read_scenario(const Node& document, const std::string& name, const Overrides& overrides) {
-  return read(document, name, overrides);
+  Node simulated = document;  // without the sections of lessons and tasks
+  std::erase_if(simulated.fields, [](const auto& field) { return field.first == "lesson" || field.first == "task"; });
+  if (overrides.empty()) return read(std::move(simulated), name);
+  std::optional<Scenario> s;
+  read_overridden(simulated, overrides, [&](const Node& changed) { s = read(changed, name); });
+  return *std::move(s);
 }
 
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
-  return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
+  return read_scenario(parse_document(text, name), fs::path(name).stem().string(), overrides);
 }
 
 Scenario read_with_plan(const Scenario& s, const Node& plan) {
   Node document = s.document;
   *document.find("plan") = plan;
-  return read(std::move(document), s.name, {}, &s);
+  return read(std::move(document), s.name, &s);
 }
 
 Scenario read_again(const Scenario& s, const Overrides& overrides) {
-  return read_scenario(s.document, s.name, overrides);
-}
-
-std::pair<std::string, std::string> parse_override_option(const std::string& option, const std::string& flag) {
-  const std::size_t found = option.find('=');
-  if (found == std::string::npos || found == 0)
-    throw UserError(fmt::format("{} {}: expected path=value, such as plan.micro_batch_size=8", flag, option));
-  return {option.substr(0, found), option.substr(found + 1)};
-}
-
-Overrides parse_overrides(const std::vector<std::string>& options) {
-  Overrides overrides;
-  for (const std::string& option : options) overrides.push_back(parse_override_option(option));
-  return overrides;
+  Node document = s.document;
+  for (const auto& [path, value] : overrides) set_field(document, path, value);
+  return read(std::move(document), s.name);
 }
 
 Scenario::Scenario(const Scenario&) = default;

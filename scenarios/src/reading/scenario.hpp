@@ -12,6 +12,7 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_run.hpp"
+#include "scenarios/src/reading/overrides.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_failures.hpp"
 #include "scenarios/src/reading/read_input.hpp"
@@ -84,11 +85,8 @@ struct Scenario {
   int micro_batches() const { return static_cast<int>(global_batch_size / (micro_batch_size * plan.mesh.data)); }
 };
 
-/// Overrides (path, value) of `--set`, in order.
-using Overrides = std::vector<std::pair<std::string, std::string>>;
-
 /// Reads the file (or the row of a family of measured runs, FILE@ROW), applies the overrides, resolves names in the
-/// catalog and checks everything. Throws UserError ("file:line:column: …").
+/// catalog and checks everything. Throws UserError ("file:line:column: …", or "--set PATH: …" about an override).
 Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
 /// Does the same with a document that was read before. `name`: name of the scenario.
 Scenario read_scenario(const Node& document, const std::string& name, const Overrides& = {});
@@ -108,9 +106,5 @@ Sources sources_of(const Scenario&);
 
 /// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
 void take_expert_loads(Scenario&);
-
-/// Splits "path=value". Throws UserError.
-std::pair<std::string, std::string> parse_override_option(const std::string&, const std::string& flag = "--set");
-Overrides parse_overrides(const std::vector<std::string>& options);
 
 }  // namespace trainyard

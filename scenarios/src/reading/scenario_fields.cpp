@@ -186,7 +186,7 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields, bool
     std::string words = field.words;
     if (field.what == "model.layers.operators") {
       const OperatorKeys& keys = operator_keys(field.key, {});
-      words += fmt::format(" Example: {}: {}.", keys.word, keys.example);
+      words += fmt::format(" Example: {}: {}.", keys.name, keys.example);
     }
     // Some fields are read twice: from the hardware and from the scenario.
     if (const auto [stored, fresh] = seen.emplace(path, fields.size()); !fresh) {

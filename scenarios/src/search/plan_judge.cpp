@@ -101,7 +101,7 @@ const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<con
   const Mesh& mesh = s.plan.mesh;
   const bool groups_are_alike = groups_lie_alike(s);
   std::shared_ptr<const PassFloors>& entry =
-      floors_[{share_key(s), s.plan.pairs_passes, s.plan.recomputed_blocks, groups_are_alike ? 0 : mesh.data,
+      floors_[{share_key(s), s.plan.sharding.pairs_passes, s.plan.recomputed_blocks, groups_are_alike ? 0 : mesh.data,
                groups_are_alike ? 0 : mesh.pipeline}];
   if (entry) return *entry;
   entry = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);

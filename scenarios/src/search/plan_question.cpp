@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "scenarios/src/reading/searched_degrees.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -28,6 +29,8 @@ void require_searchable(const Scenario& s) {
 
 /// Keys of the plan that the search chooses, or that depend on its choices.
 constexpr const char* kChosen[] = {"sequence_parallel", "micro_batch_size", "recompute", "steps"};
+/// Returns true for keys of the plan that only several tensor ranks have.
+bool is_of_tensor_ranks(std::string_view key) { return key == "linear_split" || key == "tensor_parallel_overlap"; }
 constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks", "stages"};
 constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "offload"};
 /// A key of `data_parallel` that only the ZeRO stages from `first` to `last` accept.
@@ -101,23 +104,24 @@ PlanPoint point_of(const Scenario& s) {
 }
 
 PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& overrides) {
+  const Node file = document;
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   PlanQuestion question;
   Node* plan = document.find("plan");
   if (!plan || plan->kind != Node::Kind::map) {
-    read_scenario(document, name);  // throws
+    read_scenario(file, name, overrides);  // throws
     throw UserError(name + ": a plan expected, at least with its global_batch_size");
   }
   question.section = *plan;
   try {
-    question.own = read_scenario(document, name);
+    question.own = read_scenario(file, name, overrides);
   } catch (const UserError& e) {  // an error outside of the plan is thrown again below
     question.own_error = e.what();
   }
   if (question.own) require_searchable(*question.own);
   Node& bare = *plan = without_choices(question.section);
   std::erase_if(bare.fields, [](const auto& field) {
-    return field.first == "pipeline" || field.first == "linear_split";  // one device has neither
+    return field.first == "pipeline" || is_of_tensor_ranks(field.first);  // one device has none of them
   });
   if (Node* data_parallel = bare.find("data_parallel"))
     for (const KeyOfStages& stage_key : kStageKeys)
@@ -149,7 +153,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   for (const SearchedDegree& degree : searched_degrees())
     if (p.*degree.member != degree.unsplit_value) set_number(degree.key, p.*degree.member);
   if (p.tensor > 1) set("sequence_parallel", p.sequence ? "true" : "false");
-  if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "linear_split"; });
+  if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return is_of_tensor_ranks(f.first); });
   if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });
   if (p.pipeline > 1) {
     set("pipeline.schedule", p.schedule);

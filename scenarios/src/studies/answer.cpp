@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -134,25 +135,28 @@ double simulated_operations(const Plan& plan, const Result& r) {
   return estimated_operations(plan) * r.simulated_ranks / r.ranks;
 }
 
-Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options) {
-  Answer a;
-  a.sources = s.sources;
+namespace {
+
+using Simulate = std::function<Result(const SimulateOptions&)>;
+
+bool simulates_packets(const Scenario& s, const AnswerOptions& options) {
+  return options.simulation.transport.value_or(s.transport) == TransportKind::packets;
+}
+
+/// Adds what needs simulations besides that of the step.
+void add_further_simulations(Answer& a, const Scenario& s, const Plan& plan, const AnswerOptions& options,
+                             const Simulate& simulate_with) {
   const SimulateOptions& simulation = options.simulation;
-  const bool by_packets = simulation.transport.value_or(s.transport) == TransportKind::packets;
-  const auto simulate_with = [&](const SimulateOptions& o) {
-    return by_packets ? simulate_by_packets(s, plan, o) : simulate_training(s, plan, o);
-  };
-  a.result = simulate_with(simulation);
+  const bool by_packets = simulates_packets(s, options);
   Result& r = a.result;
+  const bool is_small = simulated_operations(plan, r) <= kMostKept;
   // The pieces of the path come from a run of their own: it keeps kernels apart, and its sums have other roundings.
-  if (options.reasons) simulate_with(with_path(simulation, a.path));
-  const StepDoubt doubt = step_doubt(s, r);
-  r.likely_step_times = likely_step_times(r.step_time.value, doubt);
-  if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);
-  if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
-  if (r.generation) add_generation_intervals(s, *r.generation);
+  if (options.reasons) {
+    a.path.emplace();
+    if (is_small || r.post_training || r.generation) simulate_with(with_path(simulation, a.path));
+  }
   const bool prescribed = !r.step_time_source.empty();
-  const bool simulates_again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
+  const bool simulates_again = !prescribed && (options.reasons || is_small);
   if (simulates_again && (options.reasons || (options.changes && !r.plan_fits()))) r.capacity = capacity(s);
   if (options.changes && !r.plan_fits() && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets)
@@ -167,6 +171,29 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (options.reasons && r.failures && !r.post_training) {
     add_goodput(a.what_ifs, s, *r.failures);
     a.failure_what_ifs = failure_what_ifs(s, r.step_time, *r.failures, options.factor);
+  }
+}
+
+}  // namespace
+
+Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options) {
+  Answer a;
+  a.sources = s.sources;
+  const Simulate simulate_with = [&](const SimulateOptions& o) {
+    return simulates_packets(s, options) ? simulate_by_packets(s, plan, o) : simulate_training(s, plan, o);
+  };
+  a.result = simulate_with(options.simulation);
+  Result& r = a.result;
+  const StepDoubt doubt = step_doubt(s, r);
+  r.likely_step_times = likely_step_times(r.step_time.value, doubt);
+  if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);
+  if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
+  if (r.generation) add_generation_intervals(s, *r.generation);
+  try {
+    add_further_simulations(a, s, plan, options, simulate_with);
+  } catch (const Interruption&) {
+    if (!options.unfinished) throw;
+    *options.unfinished = "interrupted before all changes were simulated; this is the step itself";
   }
   return a;
 }

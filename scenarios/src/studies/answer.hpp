@@ -26,11 +26,14 @@ struct AnswerOptions {
   /// Adds what `explain` shows: the critical path piece by piece, the largest sizes that fit, and the gain from fewer
   /// failures.
   bool reasons = false;
+  /// Receives the text that says what is missing if a signal ends the work after the step itself. Null: Interruption is
+  /// thrown.
+  std::string* unfinished = nullptr;
 };
 
 /// Computes the answer to a scenario. Without `reasons`, a step of more than kMostKept operations has neither what-ifs
 /// nor the largest sizes that fit, because each of them needs further simulations. A step by packets has no what-ifs.
-/// Throws UserError.
+/// Throws UserError and Interruption.
 Answer answer(const Scenario&, const Plan&, const AnswerOptions&);
 /// Lays a scenario out and answers it.
 Answer answer(const Scenario&, const AnswerOptions& = {});

@@ -5,17 +5,10 @@
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
-
-/// 200 km of fibre, one way. Assumed: machines of one site are nearer.
-constexpr Seconds kBetweenSites{1e-3};
-
-bool has_sites(const ClusterSpec& cluster) {
-  const Picoseconds one_way{2 * cluster.node.hca_latency.count + cluster.switch_latency.count + cluster.distance.count};
-  return cluster.uses_hcas() && one_way.seconds() >= kBetweenSites;
-}
 
 /// Number of nodes that the pipeline of rank 0 crosses.
 std::size_t nodes_of_pipeline(const Mesh& mesh, const ClusterSpec& cluster) {

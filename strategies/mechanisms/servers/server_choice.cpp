@@ -253,6 +253,11 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
     else
       choice.count = fields.integer_within<int>("servers", 1, kMostServers);
   }
+  if (choice.keys != ServerChoice::Keys::buckets)
+    for (const char* key : {"bucket", "first_bucket", "bucket_boundaries"})
+      if (fields.has(key))
+        fields.refuse(key, fmt::format("servers hold {}; leave it out, or set plan.data_parallel.servers.keys: buckets",
+                                       choice.keys == ServerChoice::Keys::tensors ? "tensors" : "layers"));
   read_consistency(choice, fields);
   if (!choice.rule.updates && (!choice.is_synchronous() || choice.backup_workers > 0))
     fail(choice.rule_place,

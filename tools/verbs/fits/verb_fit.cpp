@@ -4,6 +4,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/studies/measured/left_out.hpp"
+#include "sim/process/job.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -118,6 +119,7 @@ int fit(const std::vector<std::string>& words) {
        {"--out", !request.out.empty(), {"nccl", "kernels", networks_fit}},
        {"--svg", !request.svg.empty(), {"nccl"}},
        {"--json", !request.json.empty(), {"roofline", "kernels", "nccl", "training", networks_fit, launch_fit}}});
+  watch_interrupts();
   if (networks) return fit_nccl_networks(request);
   if (launch) return fit_nccl_launch(request);
   if (what == "nccl") return fit_nccl_logs(request);

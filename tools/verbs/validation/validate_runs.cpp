@@ -78,7 +78,8 @@ std::vector<JudgedSet> judged_sets(const Predictions& all) {
 }  // namespace
 
 int validate_runs(const ValidationRequest& request) {
-  const Predictions all = predict_families(measured_families({request.set}, request.families));
+  std::string unfinished;
+  const Predictions all = predict_families(measured_families({request.set}, request.families), &unfinished);
   const std::vector<JudgedSet> sets = judged_sets(all);
   double mean = 0;
   int families = 0;
@@ -88,6 +89,7 @@ int validate_runs(const ValidationRequest& request) {
   std::string text =
       shipped ? fmt::format("measured training runs (scenarios/measured/{}) against the simulator\n", request.set)
               : fmt::format("measured runs ({}) against the simulator\n", request.set);
+  if (!unfinished.empty()) text += fmt::format("unfinished: {}\n", unfinished);
   if (request.points) text += points_table(all) + "\n";
   text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
   text +=
@@ -99,7 +101,11 @@ int validate_runs(const ValidationRequest& request) {
                     percent(mean / families));
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
-  report(request, "Measured training runs", text, sets);
+  report(request, "Measured training runs", text, sets, unfinished);
+  if (!unfinished.empty()) {
+    complain(fmt::format("interrupted: {}; the answer has these alone", unfinished));
+    return kInterrupted;
+  }
   return std::ranges::all_of(all, &FamilyPrediction::within_limits) ? kGood : kFailsLimit;
 }
 

@@ -50,12 +50,14 @@ std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<st
 }
 
 int report(const ValidationRequest& request, const std::string& title, const std::string& text,
-           const std::vector<JudgedSet>& sets) {
+           const std::vector<JudgedSet>& sets, const std::string& unfinished) {
   if (request.prints()) print(text);
   const auto as_json = [&](bool points) {
     nlohmann::json all = nlohmann::json::array();
     for (const JudgedSet& set : sets) all.push_back(to_json(set, points));
-    return nlohmann::json{{"sets", std::move(all)}};
+    nlohmann::json errors{{"sets", std::move(all)}};
+    if (!unfinished.empty()) errors["unfinished"] = unfinished;
+    return errors;
   };
   if (!request.html.empty())
     write_atomically(request.html,

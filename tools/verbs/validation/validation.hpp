@@ -30,8 +30,9 @@ std::vector<MeasuredFamily> families_of_fit(const std::string& set);
 std::string error_table(const std::vector<JudgedSet>&, const std::vector<std::string>& figures, const char* none,
                         bool in_points = false);
 /// Prints the text, writes the sets as JSON and draws them on a page, as requested. Returns kGood if all sets pass, and
-/// kFailsLimit otherwise.
-int report(const ValidationRequest&, const std::string& title, const std::string& text, const std::vector<JudgedSet>&);
+/// kFailsLimit otherwise. `unfinished`: what was done before a signal ended the work; empty: all.
+int report(const ValidationRequest&, const std::string& title, const std::string& text, const std::vector<JudgedSet>&,
+           const std::string& unfinished = "");
 /// Prints the text and writes the JSON, as requested.
 void report(const ValidationRequest&, const std::string& text, const nlohmann::ordered_json&);
 

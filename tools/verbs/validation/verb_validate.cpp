@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/reading/shipped_files.hpp"
+#include "sim/process/job.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
 namespace trainyard {
@@ -118,6 +119,7 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--svg: only with validate collectives and validate horovod");
   if (!request.html.empty() && ((set != "collectives" && set != "memory" && !runs) || request.knobs))
     throw UserError("--html: only with validate collectives, training, memory and mlperf");
+  watch_interrupts();
   if (request.knobs) return show_knobs(request);
   if (request.left_out) return validate_left_out(request);
   return other_runs ? validate_runs(request)

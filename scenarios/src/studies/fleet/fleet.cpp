@@ -77,7 +77,24 @@ class FleetStudy {
     for (int run = 0; run < runs_; ++run) arrivals_.push_back(arrivals_of_run(run));
   }
 
+  /// Returns the steps and the tries alone if a signal ends the work.
   FleetAnswer answer() {
+    try {
+      return complete_answer();
+    } catch (const Interruption&) {
+      FleetAnswer a;
+      a.name = file_.name;
+      for (const std::vector<FleetStep>& steps : steps_) a.steps.insert(a.steps.end(), steps.begin(), steps.end());
+      a.tries = std::move(tries_);
+      a.unfinished = fmt::format(
+          "the steps are simulated, and {} tried",
+          a.tries.size() == 1 ? "1 number of nodes is" : fmt::format("{} numbers of nodes are", a.tries.size()));
+      return a;
+    }
+  }
+
+ private:
+  FleetAnswer complete_answer() {
     int nodes = question_.nodes.value_or(file_.cluster.nodes), spares = question_.spares.value_or(file_.spares);
     if (!question_.choose) require_room(nodes);
     if (question_.choose) choose(nodes, spares, 0);
@@ -100,7 +117,6 @@ class FleetStudy {
     return a;
   }
 
- private:
   static constexpr double kSecondsOfFleetDay = 24 * kHourSeconds;
   const FleetFile& file_;
   const FleetQuestion& question_;

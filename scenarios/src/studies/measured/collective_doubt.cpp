@@ -15,6 +15,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/studies/measured/system_spread.hpp"
 #include "sim/observers/progress.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {
@@ -158,6 +159,7 @@ std::vector<CoveredCollective> cover_each_collective(const std::vector<Collectiv
   ProgressLine progress;
   std::size_t begun = 0;
   for (const auto& [system, rows] : systems) {
+    end_if_interrupted();
     progress.show(fmt::format("intervals of collectives: system {} of {}", ++begun, systems.size()));
     std::map<double, CollectiveDoubt> others;  // indexed by probability
     for (const double probability : kCoverageProbabilities)

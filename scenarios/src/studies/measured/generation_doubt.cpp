@@ -15,6 +15,7 @@
 #include "scenarios/src/studies/measured/system_spread.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {
@@ -119,6 +120,7 @@ std::vector<CoveredRow> cover_each_engine(const GenerationDoubt& doubt, Generati
   ProgressLine progress;
   for (const GenerationError& e : doubt.errors()) {
     if (e.figure != figure) continue;
+    end_if_interrupted();
     progress.show(fmt::format("intervals of engines: {} rows", covered.size()));
     const std::string system = system_of(e.traits);
     const auto range = [&](double probability) {

@@ -9,6 +9,7 @@
 
 #include "models/fitted/fitting.hpp"
 #include "sim/observers/progress.hpp"
+#include "sim/process/job.hpp"
 
 namespace trainyard {
 namespace {
@@ -90,6 +91,7 @@ std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) 
   const auto families = thinned_families(all);
   std::size_t begun = 0;
   for (const auto& [family, rows] : families) {
+    end_if_interrupted();
     progress.show(fmt::format("intervals of steps: family {} of {}", ++begun, families.size()));
     const Experience others(all, family);
     const DoubtModel doubt = DoubtModel::fit(all, family);

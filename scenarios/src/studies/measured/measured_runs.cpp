@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "models/reading/document_text.hpp"
 #include "models/reading/formula.hpp"
@@ -225,27 +226,18 @@ std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>& famil
   return sets;
 }
 
-std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>& families) {
-  std::vector<FamilyPrediction> all;
-  std::vector<RunOfFamily> rows;
-  for (std::size_t f = 0; f < families.size(); ++f) {
-    all.push_back({families[f], {}});
-    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.push_back({f, row});
-  }
-  std::vector<RunPrediction> runs = predict_runs(families, rows, "measured runs");
-  for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i].family].runs.push_back(std::move(runs[i]));
-  return all;
-}
+namespace {
 
-std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& families,
-                                        const std::vector<RunOfFamily>& rows, const std::string& what) {
+/// Predicts rows of families; equal rows once. No value: a signal came before the run was predicted.
+std::vector<std::optional<RunPrediction>> predict_rows(const std::vector<MeasuredFamily>& families,
+                                                       const std::vector<RunOfFamily>& rows, const std::string& what) {
   const std::vector<std::size_t> first = first_rows_alike(families, rows);
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (first[i] == i) distinct.push_back(i);
   ProgressLine progress;
   std::size_t finished_runs = 0;
-  const std::vector<RunPrediction> predicted = all_in_parallel(
+  const std::vector<std::optional<RunPrediction>> predicted = in_parallel(
       distinct.size(), processors(),
       [&](std::size_t k) {
         const RunOfFamily& row = rows[distinct[k]];
@@ -255,15 +247,51 @@ std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& famil
       [&](std::size_t, const RunPrediction&) {
         progress.show(fmt::format("{} of {} different {}", ++finished_runs, distinct.size(), what));
       });
-  std::vector<RunPrediction> runs;
+  std::vector<std::optional<RunPrediction>> runs;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto place = std::ranges::lower_bound(distinct, first[i]) - distinct.begin();
     runs.push_back(predicted[static_cast<std::size_t>(place)]);
-    if (first[i] == i) continue;
+    if (first[i] == i || !runs.back()) continue;
     const MeasuredFamily& family = families[rows[i].family];
-    set_row(family, rows[i].row, runs.back());
-    if (runs.back().refused.empty())
-      runs.back().measured = read_scenario(family.scenario(rows[i].row), family.ids[rows[i].row]).measured_run;
+    set_row(family, rows[i].row, *runs.back());
+    if (runs.back()->refused.empty())
+      runs.back()->measured = read_scenario(family.scenario(rows[i].row), family.ids[rows[i].row]).measured_run;
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>& families, std::string* unfinished) {
+  std::vector<FamilyPrediction> all;
+  std::vector<RunOfFamily> rows;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    all.push_back({families[f], {}});
+    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.push_back({f, row});
+  }
+  std::vector<std::optional<RunPrediction>> runs = predict_rows(families, rows, "measured runs");
+  std::vector<bool> is_done(families.size(), true);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (runs[i])
+      all[rows[i].family].runs.push_back(*std::move(runs[i]));
+    else
+      is_done[rows[i].family] = false;
+  const std::ptrdiff_t done = std::ranges::count(is_done, true);
+  if (done == std::ssize(is_done)) return all;
+  if (!unfinished || done == 0) throw Interruption();
+  *unfinished = fmt::format("{} of {} families are done", done, families.size());
+  std::vector<FamilyPrediction> finished;
+  for (std::size_t f = 0; f < all.size(); ++f)
+    if (is_done[f]) finished.push_back(std::move(all[f]));
+  return finished;
+}
+
+std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& families,
+                                        const std::vector<RunOfFamily>& rows, const std::string& what) {
+  std::vector<RunPrediction> runs;
+  for (std::optional<RunPrediction>& run : predict_rows(families, rows, what)) {
+    if (!run) throw Interruption();
+    runs.push_back(*std::move(run));
   }
   return runs;
 }

@@ -68,8 +68,10 @@ std::vector<MeasuredFamily> measured_families(const std::vector<std::string>& pl
 /// Returns the errors of step times, grouped by software stack and GPU.
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 
-/// Predicts every run of these families, in parallel on all processors.
-std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>&);
+/// Predicts every run of these families, in parallel on all processors. If a signal ends the work, returns the families
+/// that are done, and says in `unfinished` how many they are. Throws Interruption if none is done, or `unfinished` is
+/// null.
+std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>&, std::string* unfinished = nullptr);
 
 /// A row of a family, and the catalog figures that its prediction replaces.
 struct RunOfFamily {

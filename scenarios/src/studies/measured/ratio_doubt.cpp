@@ -126,6 +126,7 @@ std::array<PlanPairs, 2> measured_plan_pairs(const std::vector<LeftOutStep>& all
   ProgressLine progress;
   std::size_t begun = 0;
   for (const auto& [name, rows] : families) {
+    end_if_interrupted();
     progress.show(fmt::format("ratios of plans: family {} of {}", ++begun, families.size()));
     const Experience others(all, name);
     std::map<StepTraits, std::vector<const LeftOutStep*>> groups;

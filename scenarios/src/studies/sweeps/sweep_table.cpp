@@ -163,7 +163,15 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
   std::vector<std::size_t> rows = consecutive_numbers(std::size_t{0}, points.size());
   if (!order.column.empty()) {
     std::vector<ordered_json> values;
-    for (const SweepPoint& point : points) values.push_back(figures(point).value(order.column, ordered_json()));
+    std::vector<std::string> present;
+    for (const SweepPoint& point : points) {
+      const ordered_json all = figures(point);
+      values.push_back(all.value(order.column, ordered_json()));
+      for (const auto& [name, value] : all.items())
+        if (std::ranges::find(present, name) == present.end()) present.push_back(name);
+    }
+    if (!present.empty() && std::ranges::find(present, order.column) == present.end())
+      throw UserError(fmt::format("--sort {}: no point has this column{}", order.column, hint(order.column, present)));
     sort_stably(rows, [&](std::size_t a, std::size_t b) {
       if (values[a].is_null() || values[b].is_null()) return !values[a].is_null() && values[b].is_null();
       return order.falling ? values[b] < values[a] : values[a] < values[b];
