@@ -29,11 +29,14 @@ Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more
       "cluster: {{nodes: 2, {}}}\n"
       "model: {{mlp: {{widths: [64, 96, 10]}}}}\n"
       "plan: {{strategy: {}, idle_devices: allowed, micro_batch_size: 8, precision: {}, collectives: messages, "
-      "data_parallel: {{size: {}{}{}}}}}\n",
+      "data_parallel: {{size: {}, "
+      "bucket: 4096 B{}}}}}\n",
       tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
            : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",
-      mode, tpus ? "bf16" : "fp32", ranks, mode == "tf-parameter-server" ? "" : ", bucket: 4096 B",
-      tpus ? ", all_reduce: ring" : "");
+      mode, tpus ? "bf16" : "fp32", ranks,
+      tpus                            ? ", all_reduce: ring"
+      : mode == "tf-parameter-server" ? ", servers: {keys: buckets}"
+                                      : "");
   return read_scenario_text(text, "mode.yaml", more);
 }
 
