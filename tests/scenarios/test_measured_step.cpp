@@ -69,7 +69,7 @@ TEST_CASE("a faulty table of measured steps is refused with its place", "[scenar
 
 TEST_CASE("measured steps of one network are refused for another network", "[scenario][measured-step]") {
   CHECK_THROWS_WITH(scenario_of({{"model", "resnet50"}}),
-                    "measured.yaml:7:84: plan.measured_step.network: steps of mnist-cnn, but the model is resnet50");
+                    "--set model: plan.measured_step.network: steps of mnist-cnn, but the model is resnet50");
   CHECK_THROWS_WITH(scenario_of({{"model", "gpt2"}, {"plan.seq_length", "64"}}),
                     Catch::Contains("steps of mnist-cnn, but the model is gpt2"));
   CHECK_NOTHROW(scenario_of({{"plan.measured_step.network", "mnist_cnn"}}));

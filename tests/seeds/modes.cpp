@@ -33,7 +33,10 @@ Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more
       "bucket: 4096 B{}}}}}\n",
       tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
            : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",
-      mode, tpus ? "bf16" : "fp32", ranks, tpus ? ", all_reduce: ring" : "");
+      mode, tpus ? "bf16" : "fp32", ranks,
+      tpus                            ? ", all_reduce: ring"
+      : mode == "tf-parameter-server" ? ", servers: {keys: buckets}"
+                                      : "");
   return read_scenario_text(text, "mode.yaml", more);
 }
 

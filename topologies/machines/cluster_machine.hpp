@@ -86,9 +86,9 @@ class ClusterMachine : public Machine, private Contention {
 
  private:
   ClusterSpec spec_;
-  bool interferes_ = false;         // kernels and messages slow each other on some GPU
+  bool interferes_ = false;       // kernels and messages slow each other on some GPU
   bool has_slow_routes_ = false;  // a network slows kernels less than exchanges in a node do, or joins sites
-  mutable DeviceGraph graph_;       // caches the paths that it has found
+  mutable DeviceGraph graph_;     // caches the paths that it has found
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;
