@@ -432,7 +432,7 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
         "embedding x 1\nmamba 0, … mamba 86 x 40\nexperts 1, … experts 87 x 40\n"
         "attention 7, … attention 78 x 8\nhead x 1\n");
   CHECK_THAT(shell.trainyard("explain hybrid.yaml --layers").out,
-             Contains("a comma: layers of other costs lie between"));
+             Catch::Contains("a comma: layers of other costs lie between"));
 }
 
 }  // namespace tools_test_cli
