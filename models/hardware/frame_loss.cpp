@@ -74,6 +74,7 @@ FrameLoss read_frame_loss(Fields& fields, bool tcp, const std::string& network) 
   const int connections = fields.integer_within<int>(
       {"connections", "TCP connections over which an adapter spreads its data, which a loss slows one by one."}, 1,
       kMostConnections, 1);
+  for (const char* key : {"recovery", "frame"}) fields.require_condition(key, fields.has("loss"), "with loss");
   fields.require_condition("connections", tcp, "with transport tcp or grpc");
   loss.tcp_connections = tcp ? connections : 0;
   return loss;

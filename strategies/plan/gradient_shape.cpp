@@ -28,14 +28,20 @@ GradientShape gradient_shape(const TrainingPlan& plan, const GradientBucket& buc
   return shape;
 }
 
+CompressedBytes compressed_bytes(const Compressor& compressor, const GradientShape& shape) {
+  CompressedBytes all{shape.element * shape.elements(), {}};
+  for (const CompressionRound& round : compressor.compress(shape).rounds)
+    all.sent += round.operation == Operation::all_gather ? round.bytes / shape.ranks
+                                                         : round.bytes * std::min(round.density, round.whole);
+  return all;
+}
+
 CompressedBytes compressed_bytes(const TrainingPlan& plan, int pipeline_stage) {
   CompressedBytes all;
   for (const GradientBucket& bucket : plan.stages[pipeline_stage].buckets) {
-    const GradientShape shape = gradient_shape(plan, bucket);
-    all.dense += shape.element * shape.elements();
-    for (const CompressionRound& round : plan.compression->compress(shape).rounds)
-      all.sent += round.operation == Operation::all_gather ? round.bytes / shape.ranks
-                                                           : round.bytes * std::min(round.density, round.whole);
+    const CompressedBytes bytes = compressed_bytes(*plan.compression, gradient_shape(plan, bucket));
+    all.dense += bytes.dense;
+    all.sent += bytes.sent;
   }
   return all;
 }

@@ -12,6 +12,8 @@ struct CompressedBytes {
   Bytes dense, sent;
 };
 CompressedBytes compressed_bytes(const TrainingPlan&, int pipeline_stage);
+/// Returns the bytes of one bucket.
+CompressedBytes compressed_bytes(const Compressor&, const GradientShape&);
 
 /// Adds the memory of compression to the plan: the state that a rank keeps from step to step, and payloads, which stay
 /// until their bucket is decoded. Lanes must have been made.

@@ -16,18 +16,22 @@ Eigen::VectorXd vector_of(const std::vector<double>& v) {
 
 }  // namespace
 
-/// A bucket of a small training is a piece of one vector. Its shape is a matrix that is as square as possible, and a
-/// column of the remaining elements.
+GradientShape coded_shape(const TrainingPlan& plan, Eigen::Index size, int ranks) {
+  GradientShape shape;
+  const auto elements = static_cast<double>(size);
+  const double rows = std::max(1.0, std::floor(std::sqrt(elements))), columns = std::floor(elements / rows);
+  if (size > 0) shape.parts.push_back({rows, columns});
+  if (const double rest = elements - rows * columns; rest > 0) shape.parts.push_back({rest, 1});
+  shape.element = plan.gradient_element;
+  shape.ranks = ranks;
+  shape.warm_up_stage = plan.compression->warm_up_stages();
+  return shape;
+}
+
 CompressedCoding::Bucket& CompressedCoding::bucket(std::size_t number, Eigen::Index size, int ranks) {
   Bucket& result = buckets_[number];
   if (!result.codecs.empty()) return result;
-  const auto elements = static_cast<double>(size);
-  const double rows = std::max(1.0, std::floor(std::sqrt(elements))), columns = std::floor(elements / rows);
-  if (size > 0) result.shape.parts.push_back({rows, columns});
-  if (const double rest = elements - rows * columns; rest > 0) result.shape.parts.push_back({rest, 1});
-  result.shape.element = plan_.gradient_element;
-  result.shape.ranks = ranks;
-  result.shape.warm_up_stage = plan_.compression->warm_up_stages();
+  result.shape = coded_shape(plan_, size, ranks);
   for (int rank = 0; rank < plan_.ranks(); ++rank)
     result.codecs.push_back(plan_.compression->codec(result.shape, rank, hash_numbers({seed_, number})));
   return result;

@@ -10,6 +10,10 @@
 
 namespace trainyard {
 
+/// Returns the shape of a bucket of a small training, which is a piece of one vector of `size` numbers: a matrix that is
+/// as square as possible, and a column of the remaining elements.
+GradientShape coded_shape(const TrainingPlan&, Eigen::Index size, int ranks);
+
 /// Applies a plan's compressor to the gradients of a small training that runs along with the timed plan. It keeps the
 /// state between steps (error feedback, momentum) by rank and bucket. Values are scaled so that sums over ranks are
 /// means over the global batch.

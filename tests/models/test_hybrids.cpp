@@ -232,6 +232,20 @@ TEST_CASE("further families have exactly the parameters of their model cards", "
   }
 }
 
+TEST_CASE("an OPT without the norm before its blocks has no final norm, and norms have weights",
+          "[hybrids][families]") {
+  const auto opt = [](const std::string& keys) {
+    return parsed_config(
+        "{model_type: opt, hidden_size: 768, ffn_dim: 3072, num_attention_heads: 12, num_hidden_layers: "
+        "12, max_position_embeddings: 2048, vocab_size: 50272" +
+        keys + "}");
+  };
+  CHECK(network_of(opt(", do_layer_norm_before: false"), 1, 512).parameters() ==
+        network_of(opt(""), 1, 512).parameters() - 2 * 768);
+  CHECK_THROWS_WITH(opt(", layer_norm_elementwise_affine: false"), Catch::Contains("norms without weights"));
+  CHECK_THROWS_WITH(opt(", _remove_final_layer_norm: true"), Catch::Contains("a head without a norm is not modelled"));
+}
+
 TEST_CASE("further families have the rounded sizes of their model cards", "[hybrids][families]") {
   std::string kinds;  // Granite 4.0 H Small: attention in 4 of 40 layers
   for (int i = 0; i < 40; ++i) kinds += std::string(i > 0 ? ", " : "") + (i % 10 == 5 ? "attention" : "mamba");

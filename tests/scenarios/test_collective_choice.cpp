@@ -79,6 +79,17 @@ TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[col
         place + "with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels");
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
         place + "hierarchical runs on its own channels; 8 of them would change nothing");
+  const std::string key = place.substr(0, place.size() - 2);
+  for (const std::string name : {"ring", "halving-doubling", "torus-2d"})
+    CHECK(error_of("{algorithm: " + name + ", chunk: 1 MiB}") ==
+          key + ".chunk: it would change nothing in " + name +
+              "; it is for algorithms that pass data on in pieces, such as double-binary-tree");
+  for (const std::string name : {"chain-pipelined", "binary-tree", "double-binary-tree"})
+    CHECK_NOTHROW(scenario_with("{algorithm: " + name + ", chunk: 1 MiB}"));
+  CHECK(error_of("{algorithm: ring, torus: [2, 8]}") ==
+        key + ".torus: it would change nothing in ring; it is for algorithms of a torus, such as torus-2d");
+  for (const char* torus : {"[2, 8]", "[4, 4]"})
+    CHECK_NOTHROW(scenario_with(std::string("{algorithm: torus-2d, torus: ") + torus + "}"));
   CHECK(error_of("ring-literal") ==
         place + "ring-literal is only for teaching (trainyard teach, bench), not for a plan");
   CHECK(error_of("nvls") == place +

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
@@ -294,6 +295,24 @@ TEST_CASE("a worker's death does not stop asynchronous training, a server's does
   CHECK(server.down.value == Approx(600));
   CHECK(server_node.without_node.value == Approx(3000 - 600).epsilon(0.01));
   CHECK(stale.down.value == Approx(600));
+}
+
+TEST_CASE("only an elastic training loses time to missing replicas, and the unfinished step at the end stands apart",
+          "[scenario][failures]") {
+  for (const char* elastic : {"false", "true"}) {
+    CAPTURE(elastic);
+    const Scenario s = read_scenario(
+        scenario_file("gpt2-xl-ddp-dgx-a100"),
+        {{"plan.training", "{time: 3 d}"},
+         {"faults", std::string("{failures: {mtbf: {gpu: 2000 h}, runs: 3}, checkpoint: {every: 30 min, write: 20 s, "
+                                "load: 30 s}, restart: {detect: 1 min, restart: 5 min, elastic: ") +
+                        elastic + "}}"}});
+    const FailureResult f = *simulate_training(s, {.critical_path = false}).failures;
+    CHECK(f.unfinished.value > 0);
+    CHECK((f.slower.value > 0) == (std::string(elastic) == "true"));
+    CHECK((f.useful + f.lost_work + f.stalled + f.down + f.without_node + f.slower + f.unfinished).value ==
+          Approx(f.end.value).epsilon(1e-6));
+  }
 }
 
 }  // namespace scenarios_test_failures

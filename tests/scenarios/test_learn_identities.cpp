@@ -2,9 +2,11 @@
 #include <cmath>
 #include <set>
 
+#include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "strategies/compression/compressor.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/user_errors.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_learn_identities {
 
@@ -55,6 +57,30 @@ TEST_CASE("every optimizer learns, or is refused with one that does", "[learn][e
     training.optimizer = error.substr(begin, error.find('"', begin) - begin);
     CHECK(user_error([&] { training.scenario(); }).empty());
   }
+}
+
+TEST_CASE("a small network that compression shrinks less than the timed one is named", "[learn]") {
+  const auto training_with = [](const std::string& compression) {
+    return Learned{.data_parallel = "bucket_boundaries: tensors, compression: " + compression};
+  };
+  for (const char* compression : {"{name: top-k, density: 0.01}", "{name: powersgd, rank: 8}"}) {
+    CAPTURE(compression);
+    const Learned training = training_with(compression);
+    const Scenario s = training.scenario();
+    LearnVariant variant;
+    variant.runs = {training.run()};
+    const LearnResult& r = variant.runs.front();
+    const std::string text = learn_report(s, variant, 1);
+    CHECK((r.sent_share >= 2 * r.timed_sent_share) ==
+          (text.find("of the gradients of the small network") != std::string::npos));
+  }
+  const LearnResult plain = Learned{}.run(), sparse = training_with("{name: top-k, density: 0.01}").run(),
+                    low_rank = training_with("{name: powersgd, rank: 8}").run();
+  CHECK(plain.sent_share == 1);
+  CHECK(sparse.sent_share < 2 * sparse.timed_sent_share);
+  CHECK(low_rank.sent_share == Approx(1));  // no matrix of it is compressed
+  CHECK(low_rank.last().loss == Approx(plain.last().loss).epsilon(1e-5));
+  CHECK(low_rank.timed_sent_share < 0.1);
 }
 
 TEST_CASE("a compressor that sends everything learns what plain gradients learn", "[learn]") {

@@ -124,18 +124,23 @@ TEST_CASE("the largest safe micro-batch of a pipeline may exceed one that fits w
 
 TEST_CASE("the idle share of an asynchronous loop is that of its engines, and a full cache is called full",
           "[post-training]") {
-  const Scenario s = loop_scenario({{"post_training.generation.nodes", "1"},
-                                    {"post_training.schedule", "asynchronous"},
-                                    {"post_training.staleness", "1"}});
-  const Result r = simulate_here(s, {.critical_path = false});
-  const PostTrainingResult& p = *r.post_training;
-  CHECK(p.idle_generation == p.idle_engines);
-  CHECK((1 - p.idle_generation) * p.step_time.value == Approx(p.busy_engine.value));
-  const std::string screen = post_training_screen(s, r);
-  CHECK_THAT(screen, Contains(fmt::format("an engine works {:.2f} s", p.busy_engine.value)));
-  REQUIRE(p.memory.cache_peak.value > 0.99 * p.memory.cache.value);
-  CHECK(p.waits_for_cache == (screen.find("answers waited for room") != std::string::npos));
-  CHECK_THAT(screen, !Contains("never full"));
+  for (const char* share : {"0.45", "0.6"}) {
+    CAPTURE(share);
+    const Scenario s = loop_scenario({{"post_training.generation.nodes", "1"},
+                                      {"post_training.schedule", "asynchronous"},
+                                      {"post_training.staleness", "1"},
+                                      {"post_training.generation.memory_share", share}});
+    const Result r = simulate_here(s, {.critical_path = false});
+    const PostTrainingResult& p = *r.post_training;
+    CHECK(p.idle_generation == p.idle_engines);
+    CHECK((1 - p.idle_generation) * p.step_time.value == Approx(p.busy_engine.value));
+    const std::string screen = post_training_screen(s, r);
+    CHECK_THAT(screen, Contains(fmt::format("an engine works {:.2f} s", p.busy_engine.value)));
+    const bool is_full = p.memory.cache_peak.value > 0.99 * p.memory.cache.value;
+    CHECK(is_full == (std::string(share) == "0.45"));
+    CHECK(is_full == (screen.find("never full") == std::string::npos));
+    CHECK((p.preemptions > 0) == (screen.find("sequences gave theirs up") != std::string::npos));
+  }
   // A cache that takes all answers at once never refuses one.
   const PlainCosts roomy;
   CHECK(run_engine(roomy, planned_answers(200, 0.8), kLimits).refusals == 0);

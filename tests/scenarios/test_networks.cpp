@@ -135,4 +135,16 @@ TEST_CASE("all ranks share the tables of a recommendation model, and none has a 
         "other samples, data 8 x context 1; copies of tables are not modelled; expected 8");
 }
 
+TEST_CASE("a network of operators without a loss is refused for training, and runs forward", "[networks]") {
+  const std::string hidden =
+                        "{model_type: operators, tokens: 64, layers: [{layer: embed, width: 32, operators: "
+                        "[embedding: {entries: 100, width: 32}]}",
+                    head = ", {layer: head, operators: [linear: {in: 32, out: 100}, cross_entropy: {classes: 100}]}";
+  CHECK_THAT(
+      network_error(hidden + "]}", "{}"),
+      Catch::Contains("model.layers: embed, the last layer, gives rows of width 32, and nothing computes a loss"));
+  CHECK_NOTHROW(network_scenario(hidden + "]}", "{mode: inference}"));
+  CHECK_NOTHROW(network_scenario(hidden + head + "]}"));
+}
+
 }  // namespace scenarios_test_networks

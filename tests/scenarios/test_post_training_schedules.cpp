@@ -107,6 +107,36 @@ TEST_CASE("the step of an asynchronous loop is the sum of waiting, training half
   CHECK(run_plain(plain_loop(1, 0.1 * generation)).mixed_share > 0);
 }
 
+TEST_CASE("a faster training half makes a loop slower only if more sequences slow a decode step", "[post-training]") {
+  /// A decode step takes as long with one sequence as with all, and prompts take no time.
+  struct EqualSteps : PlainCosts {
+    DecodeTime decode(int, double) const override { return {Seconds{0.01}, {}, {}, {}}; }
+    Seconds prefill(const PromptTokens&) const override { return {}; }
+  };
+  const double generation = batch_time(group_answers(0.8));
+  int slower = 0;
+  for (const double variation : {0.3, 0.8, 1.5})
+    for (const double staleness : {0.5, 1.0, 2.0})
+      for (const bool by_start : {false, true})
+        for (const bool partial : {false, true}) {
+          double equal = 0, plain = 0;  // the longest steps of the faster halves until now
+          for (const double share : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4}) {
+            CAPTURE(variation, staleness, by_start, partial, share);
+            AsynchronousLoop loop = plain_loop(staleness, share * generation, variation);
+            loop.by_start = by_start;
+            loop.partial_rollouts = partial;
+            const double plain_step = run_plain(loop).step.value;
+            if (plain > plain_step * (1 + 1e-6)) ++slower;
+            plain = std::max(plain, plain_step);
+            loop.training_half = Seconds{share * 900 * 0.01};
+            const double step = run_asynchronous(EqualSteps(), kLimits, loop).step.value;
+            CHECK(step >= equal - 16 * 0.01);  // engines stop at the end of a part of up to 16 decode steps
+            equal = std::max(equal, step);
+          }
+        }
+  CHECK(slower > 0);
+}
+
 TEST_CASE("answers that are trained on as they start are never staler than the bound", "[post-training]") {
   const double generation = batch_time(group_answers(1.5));
   for (const double staleness : {0.0, 0.5, 1.0, 2.0}) {

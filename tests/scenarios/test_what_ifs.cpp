@@ -284,6 +284,12 @@ TEST_CASE("each what-if of a loop is the loop with its changes, and names what l
   CHECK(r.bottleneck == best->resource_class);
   CHECK(answer_json(apart, false).at("what_if")[0].at("saves_share").get<double>() ==
         Approx(1 - apart.what_ifs[0].step_time / r.step_time));
+  Overrides tools = few;
+  tools.emplace_back("post_training.tools", "{calls: 2, wait: 3 s, sandboxes: 16}");
+  const Answer limited = check(loop, tools, {"sandboxes", "calls of tools", "compute"});
+  CHECK(limited.result.post_training->bottleneck == "calls of tools");
+  for (const WhatIf& w : limited.what_ifs)
+    if (w.resource_class == "sandboxes") CHECK(w.saves(limited.result.post_training->step_time) > 0.3);
   check("post-training-dpo-llama3-8b-8xh100", {{"post_training.prompts", "16"}}, {"compute", "memory", "nodes"});
 }
 

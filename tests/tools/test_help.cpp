@@ -359,6 +359,15 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
       parse_document("cluster: {node: dgx-a100, nodes: 4, fabric: leaf-spine}\n"
                      "jobs: [{nodes: 1, placement: packed, start: 20 ms, model: gpt2, plan: {micro_batch_size: 1}}]\n",
                      "x.yaml"));
+  scenarios.push_back(parse_document(
+      "cluster: {node: dgx-a100, nodes: 4, fabric: leaf-spine}\nmodel: gpt2\nplan: {micro_batch_size: 1, "
+      "data_parallel: {all_reduce: {algorithm: torus-2d}}}\n",
+      "x.yaml"));
+  scenarios.push_back(parse_document(
+      "cluster: {node: dgx-a100}\nplan: {micro_batch_size: 1}\nmodel: {model_type: operators, tokens: 64, "
+      "sizes: {hidden: 32}, layers: [{layer: embed, operators: [embedding: {entries: 100, width: 32}]}, "
+      "{layer: head, operators: [linear: {in: 32, out: 100}, cross_entropy: {classes: 100}]}]}\n",
+      "x.yaml"));
   for (const char* keys : {"nodes: {from: 1, to: 2}, every: 7 d", "nodes: 1, mean_interval: 7 d"})
     scenarios.push_back(parse_document(
         fmt::format("cluster: {{node: dgx-a100, nodes: 4, fabric: leaf-spine}}\nfleet: {{horizon: 100 d, spares: 1, "

@@ -122,7 +122,7 @@ void check_training(const Json& j) {
     const double end = f.at("training_time_s");
     const double lost = j.at("lost_work_s").get<double>() + f.at("checkpoint_stall_s").get<double>() +
                         f.at("down_s").get<double>() + f.at("waiting_for_repair_s").get<double>() +
-                        f.at("fewer_replicas_s").get<double>();
+                        f.at("fewer_replicas_s").get<double>() + f.at("unfinished_step_s").get<double>();
     CHECK(j.at("goodput").get<double>() * end + lost == Approx(end).epsilon(1e-6));
     CHECK(j.at("training_time_s") == near(end + phases));
   } else if (j.contains("training_time_s")) {

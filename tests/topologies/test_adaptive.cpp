@@ -24,8 +24,9 @@ namespace {
 
 /// Hosts with adapters of 10 GB/s on leaves of `down` hosts, without oversubscription.
 ClusterSpec clos(int hosts, int down, const std::string& routing, int seed = 1) {
-  return bare_hosts(hosts, make_fabric("folded-clos", fmt::format("{{levels: [{{down: {}}}], routing: {}, seed: {}}}",
-                                                                  down, routing, seed)));
+  return bare_hosts(hosts,
+                    make_fabric("folded-clos", fmt::format("{{levels: [{{down: {}}}], routing: {}{}}}", down, routing,
+                                                           routing == "spray" ? "" : fmt::format(", seed: {}", seed))));
 }
 
 /// The times in ms at which 1 GB of each host arrives, all sent at once; 100 ms if nothing slows a message.

@@ -114,8 +114,10 @@ TEST_CASE("more queue pairs spread a message over more hashed paths, and fewer f
   CHECK(many < 150);
   const ClusterSpec alone = hosts_on(16, clos("{down: 8}", ", routing: ecmp, queue_pairs: 3"));
   CHECK(transfer_ms(alone, {{0, 8, Bytes{1e9}}}) == near(100));  // its own HCA is the limit
-  CHECK_THAT(user_error([] { hosts_on(4, clos("{down: 2}", ", queue_pairs: 4")); }),
-             Catch::Contains("expected routing: ecmp"));
+  for (const char* key : {", queue_pairs: 4", ", seed: 4"})
+    CHECK_THAT(user_error([key] { hosts_on(4, clos("{down: 2}", key)); }), Catch::Contains("expected routing: ecmp"));
+  for (const char* routing : {"ecmp", "adaptive", "flowlets"})
+    CHECK_NOTHROW(hosts_on(4, clos("{down: 2}", std::string(", seed: 4, routing: ") + routing)));
 }
 
 TEST_CASE("a part removed from a sprayed fabric costs its share of the rate", "[fabrics][taken_out]") {

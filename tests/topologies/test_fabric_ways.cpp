@@ -103,6 +103,12 @@ ExpectedHops clos_hops(const std::vector<int>& down, int nodes, int hcas, bool r
   };
 }
 
+/// Returns the words of a routing, with a seed if it draws.
+std::string drawn_routing(Random& random, const char* routing, bool draws) {
+  const int seed = random.pick(0, 9);
+  return draws ? fmt::format("{}, seed: {}", routing, seed) : routing;
+}
+
 void clos_case(Random& random, bool hashed) {
   std::vector<int> down;
   std::string levels;
@@ -115,8 +121,8 @@ void clos_case(Random& random, bool hashed) {
   const int nodes = random.pick(2, 12), hcas = random.pick(1, 3);
   const bool rails = random.flip();
   const std::string fabric =
-      fmt::format("{{type: folded-clos, switch_latency: 1 us, levels: [{}], rails: {}, routing: {}, seed: {}}}", levels,
-                  rails, hashed ? "ecmp" : "spray", random.pick(0, 9));
+      fmt::format("{{type: folded-clos, switch_latency: 1 us, levels: [{}], rails: {}, routing: {}}}", levels, rails,
+                  drawn_routing(random, hashed ? "ecmp" : "spray", hashed));
   check_ways(fabric_of(nodes, hcas, fabric), fabric, clos_hops(down, nodes, hcas, rails),
              hashed ? Back::any : Back::same);
 }
@@ -180,8 +186,8 @@ void dragonfly_case(Random& random) {
   const bool valiant = random.flip();
   const std::string fabric = fmt::format(
       "{{type: dragonfly, switch_latency: 1 us, switches_a_group: {}, hosts_a_switch: {}, global_links: {}, "
-      "routing: {}, seed: {}}}",
-      switches, hosts, links, valiant ? "valiant" : "minimal", random.pick(0, 9));
+      "routing: {}}}",
+      switches, hosts, links, drawn_routing(random, valiant ? "valiant" : "minimal", valiant));
   check_ways(
       fabric_of(nodes, 1, fabric), fabric,
       [=](int a, int b, const DeviceGraph&, const std::vector<DeviceId>&) {

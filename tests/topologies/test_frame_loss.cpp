@@ -36,6 +36,13 @@ std::string lossy(double share, const std::string& more = "") {
 
 }  // namespace
 
+TEST_CASE("what follows a loss is refused without one", "[loss]") {
+  for (const char* key : {", recovery: selective-repeat", ", frame: 4 KiB"}) {
+    CHECK_THROWS_WITH(rate_of(key), Catch::Contains("with loss only"));
+    CHECK_NOTHROW(rate_of(lossy(0, key)));
+  }
+}
+
 TEST_CASE("go-back-N sends again all frames that are under way", "[loss]") {
   // 5 GB/s and a round trip of 4 us: 20 kB, or 19.53 frames of 1 KiB, behind the lost one.
   const double p = 0.01, window = 1 + 5e9 * 4e-6 / 1024;

@@ -103,8 +103,7 @@ std::string failure_lines(const FailureResult& study) {
   if (study.without_node.value > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node.value));
   constexpr double kShown = 5e-5;  // smallest share of the time that shows with two digits of a percentage
   if (study.slower.value > kShown * study.end.value)
-    text += fmt::format(" · fewer {} {}", study.pools.empty() ? "replicas" : "engines",
-                        share(study.slower.value - study.unfinished.value));
+    text += fmt::format(" · fewer {} {}", study.pools.empty() ? "replicas" : "engines", share(study.slower.value));
   if (study.without_engines.value > 0)
     text += fmt::format(" · waiting for engines {}", share(study.without_engines.value));
   text += "\n";

@@ -213,12 +213,25 @@ std::string scaling_advice(const Scenario& s) {
   return text;
 }
 
+/// A line about a small network that compression shrinks far less than the timed one, whose time is shown. `name` "": it
+/// is the only training.
+std::string compression_line(const std::string& name, const LearnResult& r) {
+  constexpr double kFarLess = 2;
+  if (r.sent_share < kFarLess * r.timed_sent_share) return "";
+  return broken_lines(fmt::format(
+      "{}{}compression leaves {} of the gradients of the small network, whose loss this is, and {} of those of the "
+      "timed "
+      "network: a loss with so little sent is not known\n",
+      report_label("doubt"), name.empty() ? "" : name + ": ", percent(r.sent_share), percent(r.timed_sent_share)));
+}
+
 std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   const LearnResult& r = v.runs.front();
   std::string text = header(s, r);
   if (v.likely_steps)
     text += fmt::format("doubt      80 % of real steps take {} to {}: all times are as uncertain\n",
                         show(Seconds{v.likely_steps->front()}), show(Seconds{v.likely_steps->back()}));
+  text += compression_line("", r);
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
   if (v.diverged_runs() > 0) text += scaling_advice(s);
   if (r.mean_lambda != 1)
@@ -307,7 +320,10 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
   }
   const std::string cells = table.text("  ");
   const bool has_seeds = cells.find("±") != std::string::npos;
-  return text + cells + (has_seeds ? "±: half of the 95 % interval of the mean over the seeds\n" : "");
+  std::string doubts;
+  for (const LearnVariant& v : study.variants)
+    if (!v.runs.empty()) doubts += compression_line(v.name, v.runs.front());
+  return text + cells + doubts + (has_seeds ? "±: half of the 95 % interval of the mean over the seeds\n" : "");
 }
 
 std::string learn_svg(const std::string& title, const LearnStudy& study) {

@@ -14,7 +14,9 @@ namespace {
 
 std::string placement_words(const LoopRow& r) {
   const std::string engines = fmt::format("engines of {}", counted_noun(r.engine_gpus, "GPU"));
-  if (r.generation_nodes == 0) return fmt::format("{} x {} generate, then train; {}", r.nodes, r.node, engines);
+  if (r.generation_nodes == 0)
+    return fmt::format("{} x {} generate, then train{}; {}", r.nodes - r.critic_nodes, r.node,
+                       r.critic_nodes > 0 ? fmt::format(", beside {} of a critic", r.critic_nodes) : "", engines);
   return fmt::format("{} of {} x {} {}, {}{}; {}", r.generation_nodes, r.nodes, r.node,
                      r.hybrid ? "only generate, the others generate, then train" : "generate", r.schedule,
                      r.schedule == "asynchronous" ? fmt::format(" with a staleness of {:g}", r.staleness) : "",
@@ -41,6 +43,9 @@ std::string fewest_loop_lines(const LoopAnswer& a) {
                         fewest.next_smaller ? fmt::format("{} have {:.3g} at most", fewest.next_smaller->nodes,
                                                           fewest.next_smaller->samples_per_s)
                                             : std::string("no fewer have a placement"));
+    // With more nodes, an asynchronous loop may be slower.
+    if (a.has_asynchronous && !fewest.untried.empty())
+      text += fmt::format("{}not tried: {} nodes\n", report_label(""), fmt::join(fewest.untried, ", "));
   }
   for (const LoopAnswer::Missing& type : a.missing())
     text +=
@@ -76,9 +81,11 @@ std::string layout_lines(const LoopAnswer& a) {
     line("batch", fmt::format("{} prompts x {} answers", best->prompts, best->samples_per_prompt));
   }
   const LoopRow& stated = *a.scenario_loop;
-  line("scenario", stated.error.empty() ? fmt::format("its own loop has a step of {}, {}",
-                                                      show(Seconds{stated.step_time}), rate_words(stated))
-                                        : "its own loop is impossible: " + stated.error);
+  const bool is_faster = best && stated.error.empty() && stated.samples_per_s > best->samples_per_s;
+  line("scenario", stated.error.empty()
+                       ? fmt::format("its own loop has a step of {}, {}{}", show(Seconds{stated.step_time}),
+                                     rate_words(stated), is_faster ? "; --vary leaves it out" : "")
+                       : "its own loop is impossible: " + stated.error);
   for (const LoopRow& r : a.alternatives)
     line(&r == a.alternatives.data() ? "others" : "",
          fmt::format("{} prompts x {} answers, staleness {:g}: {}, a step of {}, {}; training {}", r.prompts,
@@ -87,7 +94,8 @@ std::string layout_lines(const LoopAnswer& a) {
   line("searched",
        fmt::format("{} plans of training halves that fit, of which {} were simulated, and {}; {}", a.training_plans,
                    a.training_halves, counted_noun(static_cast<int>(a.loops), "whole loop"),
-                   a.proved ? std::string("no other searched layout is faster")
+                   a.proved ? std::string("no other searched layout is faster") +
+                                  (a.has_asynchronous ? ", if no engine is faster than with its best batch" : "")
                             : fmt::format("ended by {}: the others take at least {}",
                                           is_interrupted() ? "a signal" : "its limit of work (--work)",
                                           show(Seconds{a.open_bound}))));

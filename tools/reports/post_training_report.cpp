@@ -5,6 +5,7 @@
 
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/post_training/weight_transfer.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
@@ -62,9 +63,10 @@ std::string transfer_names(const PostTrainingChoice& choice) {
 
 std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResult& r) {
   if (choice.asynchrony)
-    return fmt::format("{}: training waits {} s of a step for answers, an engine {} s for answers to start",
-                       name_of(r.limit), loop_seconds(r.waiting.value),
-                       loop_seconds(std::max(0.0, r.idle_engines * r.step_time.value - r.weights.value)));
+    return fmt::format(
+        "{}: training waits {} s of a step for answers, an engine {} s for answers to start{}", name_of(r.limit),
+        loop_seconds(r.waiting.value), loop_seconds(start_wait(r).value),
+        choice.calls.empty() ? "" : fmt::format(" and {} s for calls of tools", loop_seconds(r.parts.calls.value)));
   if (choice.one_step_off) return fmt::format("{} is the longer half; the other one waits for it", name_of(r.limit));
   return "generation and training follow each other";
 }
@@ -115,7 +117,9 @@ std::string cache_line(const PostTrainingResult& r) {
   return fmt::format(
       "{}{} GiB of {} GiB a GPU for keys, values and states, besides weights of {} GiB: {}\n", report_label("cache"),
       gib(r.memory.cache_peak.value), gib(r.memory.cache.value), gib(r.memory.weights.value),
-      r.preemptions > 0   ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
+      r.preemptions > 0
+          ? fmt::format("full, {} sequences gave theirs up and computed them again",
+                        r.preemptions < 1 ? fmt::format("{:.2g}", r.preemptions) : fmt::format("{:.0f}", r.preemptions))
       : r.waits_for_cache ? "full at times: answers waited for room, and none gave theirs up"
       : r.memory.cache_peak > kNearlyFull * r.memory.cache ? "full at its peak, but no answer waited for room"
                                                            : "never full");
@@ -344,8 +348,8 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
                         s_of(r.colocated_gpus))
       : choice.has_own_nodes() ? fmt::format("{} generate{} and {} train{}, {}", counted_noun(r.generation_gpus, "GPU"),
                                              s_of(r.generation_gpus), r.training_gpus, s_of(r.training_gpus), schedule)
-      : r.gpus == 1            ? std::string("1 GPU generates, then trains")
-                               : fmt::format("{} GPUs generate, then train", r.gpus));
+      : r.generation_gpus == 1 ? std::string("1 GPU generates, then trains")
+                               : fmt::format("{} GPUs generate, then train", r.generation_gpus));
   text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
   text += training_verdict(result);

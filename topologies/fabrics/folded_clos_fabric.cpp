@@ -266,6 +266,9 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   if (routing == "flowlets") shape.hash.flowlet = flowlet;
   shape.hashed = routing != "spray";
   shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  if (fields.has("seed") && !shape.hashed)
+    fail(fields.place_of("seed"),
+         fields.what() + ": seed: expected routing: ecmp beside it; sprayed messages take all paths");
   constexpr int kMostQueuePairs = 128;  // NCCL's limit, NVIDIA/nccl, src/transport/net_ib.cc
   shape.hash.queue_pairs = fields.integer_within<int>("queue_pairs", 1, kMostQueuePairs, 1);
   if (shape.hash.queue_pairs > 1 && routing != "ecmp")

@@ -286,7 +286,7 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
 
 Layer language_head(const TransformerLayout& l, Branches branches) {
   LayerBuilder b = l.builder("head");
-  residual_norm(b, l, "final_norm");
+  if (l.config.norm_place != NormPlace::after) residual_norm(b, l, "final_norm");  // else the last block ends with one
   vocabulary_loss(b, l, l.config.head_bias);
   if (branches) predict_further_tokens(b, l, branches);
   return std::move(b).build(Bytes{});

@@ -139,7 +139,10 @@ void read_opt(Fields& f, TransformerConfig& c) {
   if (read_size(f, "word_embed_proj_dim", c.hidden_size) != c.hidden_size)
     fail(f.place_of("word_embed_proj_dim"),
          f.what() + ": embeddings of another width are not modelled; expected hidden_size");
-  if (!f.boolean("do_layer_norm_before", true)) c.norm_place = NormPlace::after;
+  if (!f.boolean("do_layer_norm_before", true)) c.norm_place = NormPlace::after;  // then OPT has no final norm
+  refuse_true(f, "_remove_final_layer_norm", "a head without a norm is");
+  if (!f.boolean("layer_norm_elementwise_affine", true))
+    f.refuse("layer_norm_elementwise_affine", "norms without weights are not modelled; expected true");
   if (!f.boolean("enable_bias", true)) c.qkv_bias = c.attention_output_bias = c.mlp_bias = false;
   c.intermediate_size = read_size(f, "ffn_dim", 4 * c.hidden_size);
   c.max_position_embeddings = read_size(f, "max_position_embeddings", 2048);

@@ -23,8 +23,8 @@ struct FailureResult {
   /// Time for which the training is stopped for checkpoints (`stalled`), for restarts (`down`) and until a node is
   /// repaired (`without_node`); time lost because fewer replicas work (`slower`). See LongRunResult.
   Seconds stalled, down, without_node, slower;
-  /// The time for which the training of a post-training loop waits because no engine is left; its unfinished step at the
-  /// end, which is part of `slower`.
+  /// The time for which the training of a post-training loop waits because no engine is left; the unfinished step at the
+  /// end of a training or a loop, which is no part of `slower`.
   Seconds without_engines, unfinished;
   /// A pool of GPUs of a post-training loop, with its number of failures and the time of the loop that they and its
   /// checkpoints cost.

@@ -55,6 +55,9 @@ struct LearnResult {
   int worst_staleness = 0;
   double mean_lambda = 1;  ///< mean of the factors on the gradients
   double merges = 0;       ///< how often all replicas averaged their weights
+  /// Bytes of gradients that a replica of the small network, and one of the timed network, sends after compression over
+  /// those without it. 1: nothing is compressed.
+  double sent_share = 1, timed_sent_share = 1;
   std::vector<LearnedUpdate> first;
 
   const LearnPoint& last() const { return points.back(); }

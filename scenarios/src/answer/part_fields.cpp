@@ -235,14 +235,13 @@ JsonFields<FailureResult> training_fields() {
       .value("fewer_replicas_s", "s", &F::slower,
              "time that an elastic training loses because it runs with fewer replicas, and a post-training loop with "
              "fewer engines")
+      .value("unfinished_step_s", "s", &F::unfinished, "time of the unfinished step at the end")
       .list("steps_of_fewer_replicas", &F::reduced_replicas, reduced_replicas_fields(),
             "step times of an elastic training that has lost replicas")
       .when(&F::reduced_replicas, "if replicas were lost")
       .list("pools", &F::pools, pool_fields(), "pools of GPUs of a post-training loop")
       .value("waiting_for_engines_s", "s", &F::without_engines,
              "time for which training is stopped because no engine is left, with the step that this cuts short")
-      .value("unfinished_step_s", "s", &F::unfinished,
-             "time of the unfinished step at the end: part of fewer_replicas_s")
       .when_since("pools", &F::pools, "with post_training")
       .list("said", &F::set_failures, set_failure_fields(), "failures that the scenario lists, in its order")
       .when(&F::set_failures, "if it lists any");

@@ -196,7 +196,10 @@ class LoopClock {
     publications_.push_back(end);
     ++policy_;
     if (policy_ == warm_steps_)
-      for (const EngineClock& engine : engines_) before_.push_back(engine.run());
+      for (EngineClock& engine : engines_) {
+        engine.restart_cache_peak();
+        before_.push_back(engine.run());
+      }
     release();
   }
 
@@ -224,6 +227,7 @@ class LoopClock {
       all.refusals += last.refusals - first.refusals;
       all.cache_peak = std::max(all.cache_peak, last.cache_peak);
     }
+    sums_.preemptions = static_cast<double>(all.preemptions) / steps;
     std::vector<const EngineRun*> runs;
     for (const EngineClock& engine : engines_) runs.push_back(&engine.run());
     sums_.answers = answer_times(runs, publications_[static_cast<std::size_t>(warm_steps_)]);

@@ -29,10 +29,13 @@ struct AsynchronousLoop {
 /// The mean step of such a loop, after its start.
 struct AsynchronousRun {
   Seconds step;
-  Seconds waiting;            ///< time in which training waits for answers, receives them, or waits for engines
-  Seconds generation;         ///< time in which some engine generates
-  AnswerTimes answers;        ///< times of the answers that end in the measured steps
-  EngineRun engines;          ///< sums over all engines for one step; without starts and ends
+  Seconds waiting;      ///< time in which training waits for answers, receives them, or waits for engines
+  Seconds generation;   ///< time in which some engine generates
+  AnswerTimes answers;  ///< times of the answers that end in the measured steps
+  /// Sums over all engines for one step; without starts and ends. Preemptions and refusals are those of all measured
+  /// steps, and the peak of the cache is the largest in these steps.
+  EngineRun engines;
+  double preemptions = 0;     ///< mean number of preempted sequences in a step, on all engines
   double busy_share = 0;      ///< mean share of the step in which an engine computes
   double mean_staleness = 0;  ///< steps from the policy that starts an answer to the one that is trained on it
   int most_staleness = 0;

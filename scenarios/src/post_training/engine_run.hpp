@@ -96,6 +96,8 @@ class EngineClock {
   void wait_until(Seconds time) { run_.time = std::max(run_.time, time); }
   /// Opens or closes admission. A closed engine only ends the sequences that it generates.
   void set_open(bool open) { open_ = open; }
+  /// Forgets the peak of the cache until now.
+  void restart_cache_peak() { run_.cache_peak = {}; }
   /// Gives up all keys and values, as new weights require: sequences that were running are admitted again first.
   void give_up_cache();
 

@@ -203,10 +203,12 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
     end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
     all = run_engines(costs, limits, answers, engines, Seconds{end});
   }
-  const EngineRun& slowest =
-      samples_in_rounds
-          ? rounds.slowest
-          : *std::ranges::max_element(all.runs, [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
+  // Engines whose answers are cut off end the decode step in progress, after the end of the generation.
+  const auto ends_before = [end](const EngineRun& a, const EngineRun& b) {
+    const double most = end * (1 + 1e-9);
+    return std::pair(a.time.value <= most, a.time) < std::pair(b.time.value <= most, b.time);
+  };
+  const EngineRun& slowest = samples_in_rounds ? rounds.slowest : *std::ranges::max_element(all.runs, ends_before);
   std::vector<const EngineRun*> runs;
   for (const EngineRun& run : all.runs) runs.push_back(&run);
   r.answers = answer_times(runs);
@@ -280,14 +282,12 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   r.hidden.value = std::max(0.0, r.generation.value - r.waiting.value);
   r.step_time = run.step;
   r.idle_engines = 1 - run.busy_share;
-  const bool waits_longer = r.waiting.value > r.idle_engines * r.step_time.value - r.weights.value;
-  r.limit = waits_longer ? LoopLimit::generation : LoopLimit::training;
   r.mean_staleness = run.mean_staleness;
   r.most_staleness = run.most_staleness;
   r.staleness = run.staleness;
   r.mixed_answers = run.mixed_share;
   r.tail.value = 0;
-  r.preemptions = static_cast<double>(run.engines.preemptions);
+  r.preemptions = run.preemptions;
   r.waits_for_cache = run.engines.refusals > 0;
   r.memory.cache_peak = run.engines.cache_peak;
   r.busy_engine = run.engines.busy() / r.engines;
@@ -299,6 +299,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
     r.in_flight = costs.prices->prefill(
         {std::max(1.0, r.token_seconds / (r.engines * r.step_time.value)), std::max(1.0, r.mean_answer), 0});
   add_parts(run.engines, r.engines, r);
+  r.limit = r.waiting > start_wait(r) ? LoopLimit::generation : LoopLimit::training;
 }
 
 using NamedTimes = std::vector<std::pair<const char*, Seconds>>;

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "scenarios/src/answer/post_training_result.hpp"
 #include "scenarios/src/reading/read_post_training.hpp"
 
@@ -17,6 +19,12 @@ Seconds least_generation(const PostTrainingChoice&, const NetworkEntry& model);
 /// step off, generation runs beside training, log-probabilities and loop; the longer of these halves counts, and the
 /// transfer of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
 void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
+
+/// Returns the mean time of a step in which an engine of an asynchronous loop waits for answers that it may start. It
+/// also takes new weights, and waits for calls of its answers.
+inline Seconds start_wait(const PostTrainingResult& r) {
+  return std::max(Seconds{}, r.idle_engines * r.step_time - r.weights - r.parts.calls);
+}
 
 /// Returns the step of the loop with fewer engines, which generate the same answers. `r`: the loop with all of them.
 Seconds step_with_engines(const PostTrainingChoice&, const NetworkEntry& model, const PostTrainingResult& r,

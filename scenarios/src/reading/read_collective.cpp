@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "strategies/collectives/collective.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -55,6 +56,46 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
                                    what, collective.name));
 }
 
+/// Returns the number of operations of the first two members for 1 MiB of data.
+std::size_t first_operations(const Collective& collective, int ranks, const CollectiveSettings& settings) {
+  std::size_t count = 0;
+  for (int member = 0; member < std::min(ranks, 2); ++member)
+    visit_ops(collective, {member, ranks, &settings}, Bytes{1 << 20}, [&count](const Op&) {
+      ++count;
+      return true;
+    });
+  return count;
+}
+
+/// Throws UserError if the algorithm reads neither the stated size of pieces nor the stated torus.
+void require_effect(Fields& fields, const CollectiveChoice& choice, const std::string& what, int ranks) {
+  const Collective& collective = *choice.algorithm;
+  const auto refuse = [&](const char* key, const char* others) {
+    fail(fields.place_of(key),
+         fmt::format("{}.{}: it would change nothing in {}; it is for {}", what, key, collective.name, others));
+  };
+  const auto changed = [&choice](auto change) {
+    CollectiveSettings settings = choice.settings;
+    change(settings);
+    return settings;
+  };
+  if (fields.has("chunk") && ranks > 1) {
+    const auto with_pieces = [&](int pieces) {
+      return first_operations(collective, ranks, changed([pieces](CollectiveSettings& s) {
+                                s.chunk = Bytes{1 << 20} / static_cast<double>(pieces);
+                              }));
+    };
+    if (with_pieces(1) == with_pieces(4))
+      refuse("chunk", "algorithms that pass data on in pieces, such as double-binary-tree");
+  }
+  const std::vector<int>& torus = choice.settings.torus;
+  if (torus.size() < 2 || std::ranges::find(torus, 1) != torus.end()) return;
+  const CollectiveSettings line = changed([ranks](CollectiveSettings& s) { s.torus = {1, ranks}; });
+  if (peers_of(collective, {0, ranks, &choice.settings}) == peers_of(collective, {0, ranks, &line}) &&
+      first_operations(collective, ranks, choice.settings) == first_operations(collective, ranks, line))
+    refuse("torus", "algorithms of a torus, such as torus-2d");
+}
+
 }  // namespace
 
 const Collective& usual_collective(Operation operation, const ClusterSpec& cluster) {
@@ -103,10 +144,11 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   if (!node) return choice;
   choice.place = node->place;
   std::string name = choice.algorithm->name;
+  std::optional<Fields> stated;
   if (node->kind == Node::Kind::scalar) {
     name = node->scalar;
   } else {
-    Fields fields(*node, what);
+    Fields& fields = stated.emplace(*node, what);
     // A name becomes `base` if --set adds a key beside it: all_reduce: ring, --set ….all_reduce.channels=8.
     fields.read({"base",
                  "Same as `algorithm`: --set writes it here if all_reduce was a name, for example ring. "
@@ -150,6 +192,8 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   }
   choice.algorithm = name == "auto" ? nullptr : &collectives(operation).find(name, choice.place);
   if (choice.algorithm) check(choice, what, ranks, use);
+  if (choice.algorithm && stated && choice.settings.fidelity != Fidelity::modelled)
+    require_effect(*stated, choice, what, ranks);
   return choice;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/nearest.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -154,6 +155,15 @@ void check_stages(Scenario& s) {
 }
 
 void refuse_missing_parts(const Scenario& s) {
+  const TransformerConfig* config = s.model.entry.transformer();
+  const Node* model = s.document.find("model");
+  // Backbones of the catalog and of configs may be trained with a loss that they do not have.
+  const bool is_written = model && model->find("layers");
+  if (!s.plan.inference && is_written && config && config->lists && !config->lists->layers.back().width.empty())
+    fail(config->lists->layers.back().place,
+         fmt::format("model.layers: {}, the last layer, gives rows of width {}, and nothing computes a loss to train "
+                     "with; expected cross_entropy as its last operator, without width, or plan.mode: inference",
+                     config->lists->layers.back().name, config->lists->layers.back().width));
   const Node* plan = s.document.find("plan");
   const Node* modules = plan ? plan->find("recompute_modules") : nullptr;
   if (!modules) return;

@@ -99,6 +99,9 @@ Straggler read_straggler(const Node& node, int ranks) {
       break;
     }
   }
+  const bool draws = s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
+                     s.kind == StragglerKind::exponential_tail;
+  fields.require_condition("seed", draws, "with kind uniform, lognormal or exponential-tail");
   fields.finish();
   return s;
 }

@@ -278,8 +278,9 @@ std::string what_if_in_words(const std::string& resource_class, double factor) {
   if (resource_class == kLoopSoftware) return fmt::format("1/{} of the software of the loop", factor);
   if (resource_class == kStragglers) return "no stragglers";
   if (resource_class == kSlowLinks) return "all links at their full rate";
+  if (resource_class == kToolCalls) return fmt::format("1/{} of the time of calls of tools", factor);
   if (resource_class == kFirstStaleness) return "a " + kFirstStaleness;
-  for (const std::string& change : {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreNodes, kStaleness})
+  for (const std::string& change : {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreNodes, kStaleness, kSandboxes})
     if (resource_class == change) return fmt::format("{}x {}", factor, change);
   return fmt::format("{}x {} rate", factor, resource_class);
 }
@@ -288,6 +289,7 @@ std::string limit_in_words(const std::string& resource_class) {
   if (resource_class == kStaleness || resource_class == kFirstStaleness) return "the bound on staleness";
   if (resource_class == kMoreGeneratingNodes || resource_class == kMoreTrainingNodes)
     return "the number of " + resource_class;
+  if (resource_class == kSandboxes) return "the number of sandboxes";
   if (resource_class == kCompute) return "GPU FLOP/s";
   if (resource_class == kMemory) return "GPU memory bandwidth";
   if (resource_class == kLatency) return "network latency";

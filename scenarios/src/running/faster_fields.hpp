@@ -17,7 +17,7 @@ inline const std::string kMemoryCapacity = "memory capacity";
 /// Changes of a post-training loop besides faster resources. Its software takes the times `loop` and `reload` of its stack.
 inline const std::string kLoopSoftware = "loop software", kMoreGeneratingNodes = "nodes that generate",
                          kMoreTrainingNodes = "nodes that train", kMoreNodes = "nodes", kStaleness = "staleness",
-                         kFirstStaleness = "staleness of 1";
+                         kFirstStaleness = "staleness of 1", kSandboxes = "sandboxes", kToolCalls = "calls of tools";
 
 /// Faults of `faults` that slow steps: a what-if removes them.
 inline const std::string kStragglers = "stragglers", kSlowLinks = "slow links";

@@ -26,6 +26,7 @@
 #include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
+#include "strategies/values/compressed_values.hpp"
 #include "strategies/values/learning/bandit.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/training_values.hpp"
@@ -350,6 +351,24 @@ LearnResult learn_in_loop(const Scenario& s) {
   return r;
 }
 
+/// Fills the shares of the gradients that compression leaves. `parameters`: number of those of the small network.
+void add_sent_shares(const Plan& planned, Eigen::Index parameters, LearnResult& r) {
+  const TrainingPlan& training = planned.training;
+  if (!training.compression) return;
+  const std::vector<Eigen::Index> cuts = bucket_cuts(training, parameters);
+  CompressedBytes small;
+  for (std::size_t b = 0; b + 1 < cuts.size(); ++b) {
+    if (cuts[b] == cuts[b + 1]) continue;
+    const CompressedBytes bytes = compressed_bytes(
+        *training.compression, coded_shape(training, cuts[b] - cuts[b + 1], static_cast<int>(training.ranks())));
+    small.dense += bytes.dense;
+    small.sent += bytes.sent;
+  }
+  const CompressedBytes timed = compressed_bytes(training, 0);
+  if (small.dense.value > 0) r.sent_share = small.sent / small.dense;
+  if (timed.dense.value > 0) r.timed_sent_share = timed.sent / timed.dense;
+}
+
 /// Runs the training of the section `learn` on the programs of the scenario's plan. Throws UserError for a wrong file
 /// of weights or of samples.
 LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptions& options) {
@@ -379,6 +398,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   learning.name_actors(machine.top());
   LearnResult result = learning.end();
   result.mechanism = mechanism_words(s, planned);
+  add_sent_shares(planned, setup.task->size(), result);
   if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned_parameters());
   return result;
 }

@@ -315,7 +315,7 @@ class LayoutSearch {
         continue;
       }
       placements.push_back(placement_of(p, *half));
-      if (schedules_[p.schedule].name == "asynchronous") continue;  // slower halves are no faster loops
+      // A slower half may make a faster asynchronous loop: only its bound ends the search.
       ++p.half;
       push(p);
     }
@@ -369,15 +369,6 @@ std::vector<double> varied_staleness(const LoopLayoutOptions& options) {
   return values;
 }
 
-/// Simulates the loop of the scenario.
-LoopRow scenario_loop_row(const Scenario& s) {
-  const PostTrainingChoice& choice = *s.post_training;
-  LoopPlacement placed{"", choice.machine_nodes, choice.nodes, engine_degrees(choice.layout)};
-  placed.hybrid = choice.has_own_nodes() && choice.is_hybrid;
-  placed.schedule = choice.asynchrony ? "asynchronous" : choice.one_step_off ? "one-step-off" : "synchronous";
-  return simulated_row(s, placed, {});
-}
-
 void require_axes(const LoopLayoutOptions& options) {
   for (const PlanSpaceOptions::Axis& axis : options.vary)
     if (!axis.path.starts_with("plan.") && std::ranges::find(loop_axes(), axis.path) == loop_axes().end())
@@ -414,9 +405,11 @@ LoopAnswer search_loop_layouts(const Scenario& s, const LoopLayoutOptions& optio
   const std::vector<std::int64_t> prompts = varied_numbers(options, kPromptsAxis, choice.prompts),
                                   samples = varied_numbers(options, kSamplesAxis, choice.samples_per_prompt);
   answer.proved = true;
-  answer.scenario_loop = scenario_loop_row(s);
-  // The scenario's placement may be outside of the space.
-  if (options.vary.empty()) answer.rows.push_back(*answer.scenario_loop);
+  answer.scenario_loop = simulated_row(s, own_placement(s), {});
+  answer.has_asynchronous = std::ranges::find(schedules, "asynchronous", &LoopSchedule::name) != schedules.end();
+  // The scenario's loop competes even if it is outside of the space, unless the user asks for other values.
+  const auto allows_own = [&s](const PlanSpaceOptions::Axis& axis) { return has_value(s, axis.path, axis.values); };
+  if (std::ranges::all_of(options.vary, allows_own)) answer.rows.push_back(*answer.scenario_loop);
   for (const std::int64_t p : prompts)
     for (const std::int64_t n : samples) search.run({p, n}, schedules, true);
   const std::size_t found = answer.rows.size();

@@ -30,8 +30,8 @@ const std::vector<std::string>& loop_axes();
 /// half one after the other, or the longer one if training is one step off, and the transfer of weights without its
 /// network. The search ends when no bound is below the best time.
 ///
-/// The bound of an asynchronous loop is the longer one of training half and `least_generation`, and only the fastest
-/// training half of each split is simulated. With limits of work, the answer is the best loop until then. Batches and
+/// The bound of an asynchronous loop is the longer one of training half and `least_generation`. The scenario's loop is
+/// among the compared ones, unless the user's values leave it out. With limits of work, the answer is the best loop until then. Batches and
 /// staleness other than the scenario's come after that, each with its best loop. Throws UserError with the place.
 LoopAnswer search_loop_layouts(const Scenario&, const LoopLayoutOptions&);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -84,6 +85,45 @@ std::vector<EngineDegrees> engines_on(const Scenario& s, int generation_nodes, b
   return all;
 }
 
+LoopPlacement own_placement(const Scenario& s) {
+  const PostTrainingChoice& choice = *s.post_training;
+  LoopPlacement placed{"", choice.machine_nodes, choice.nodes, engine_degrees(choice.layout)};
+  placed.hybrid = choice.has_own_nodes() && choice.is_hybrid;
+  placed.schedule = choice.asynchrony ? "asynchronous" : choice.one_step_off ? "one-step-off" : "synchronous";
+  return placed;
+}
+
+bool has_value(const Scenario& s, const std::string& path, const std::vector<std::string>& values) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const LoopPlacement placed = own_placement(s);
+  const double staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;
+  const std::map<std::string, std::string> fields{
+      {"post_training.prompts", fmt::format("{}", choice.prompts)},
+      {"post_training.samples_per_prompt", fmt::format("{}", choice.samples_per_prompt)},
+      {"post_training.staleness", fmt::format("{:g}", staleness)},
+      {"post_training.generation.nodes", fmt::format("{}", placed.generation_nodes)},
+      {"post_training.generation.hybrid", placed.hybrid ? "true" : "false"},
+      {"post_training.generation.tensor_parallel", fmt::format("{}", placed.engine.tensor)},
+      {"post_training.generation.expert_parallel", fmt::format("{}", placed.engine.expert)},
+      {"post_training.generation.data_parallel", fmt::format("{}", placed.engine.data)}};
+  std::string stated;
+  if (const auto field = fields.find(path); field != fields.end()) {
+    stated = field->second;
+  } else {
+    const Node* node = &s.document;
+    for (std::size_t begin = 0; node && begin <= path.size();) {
+      const std::size_t end = std::min(path.find('.', begin), path.size());
+      node = node->find(path.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    if (!node) return false;
+    stated = node->scalar;
+  }
+  const std::optional<double> number = find_number(stated);
+  return std::ranges::any_of(
+      values, [&](const std::string& value) { return value == stated || (number && find_number(value) == number); });
+}
+
 Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
   const bool asynchronous = placement.schedule == "asynchronous";
   Overrides changes{{"cluster.nodes", fmt::format("{}", placement.nodes)},
@@ -135,6 +175,7 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     const PostTrainingResult& r = *result.post_training;
     const PostTrainingChoice& choice = *changed.post_training;
     row.gpus = r.gpus;
+    row.critic_nodes = choice.critic_nodes();
     PlanPoint training = point_of(changed);
     if (choice.packs && !choice.has_dynamic_batches()) training.micro_batch /= choice.packs->sequences;
     row.training = words_of(training, changed.plan.mesh.data, changed.plan.context_exchange_in_words());

@@ -22,6 +22,7 @@ struct LoopRow {
   std::string node;                     ///< name of the type of node
   int nodes = 0, generation_nodes = 0;  ///< `generation_nodes` only generate; 0: all GPUs generate, then train
   bool hybrid = false;                  ///< the GPUs that train generate too, beside those that only generate
+  int critic_nodes = 0;                 ///< nodes of a critic, which neither generate nor train the policy
   int gpus = 0, engine_gpus = 0;
   std::string engine;    ///< degrees of an engine in words, such as "tensor 4"
   std::string training;  ///< plan of the training half in words
@@ -74,6 +75,11 @@ std::vector<int> split_nodes(const PostTrainingChoice&, int nodes);
 /// scenario's, which divide the nodes. Experts are split as other layers, or spread over all GPUs of an engine.
 /// `generation_nodes`: those that only generate; `hybrid`: the others generate too.
 std::vector<EngineDegrees> engines_on(const Scenario&, int generation_nodes, bool hybrid = false);
+/// Returns the placement of the scenario's own loop.
+LoopPlacement own_placement(const Scenario&);
+/// Returns true if the scenario's loop has one of these values in a field that a search varies ("plan.tensor_parallel",
+/// "post_training.prompts"). False: it has another one, or `plan` does not state the field.
+bool has_value(const Scenario&, const std::string& path, const std::vector<std::string>& values);
 /// Returns the changes that turn the scenario into this placement.
 Overrides changes_of(const Scenario&, const LoopPlacement&);
 /// Simulates the loop as `run` does. A loop that does not exist or does not fit has `LoopRow::error`.

@@ -13,6 +13,8 @@ namespace trainyard {
 namespace {
 
 constexpr int kMostNodesFactor = 4;
+/// Numbers of nodes up to this one are all tried for an asynchronous loop.
+constexpr int kAllCounts = 16;
 
 /// `schedules`: those of engines on nodes of their own.
 std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& node, int nodes,
@@ -37,10 +39,12 @@ std::vector<LoopRow> simulated_rows(const Scenario& s, const std::vector<LoopPla
                          [&](std::size_t i) { return simulated_row(s, placements[i], question); });
 }
 
-/// Returns numbers of nodes up to `most`, each at most half as large again as the one before.
-std::vector<int> node_counts(int most) {
+/// Returns numbers of nodes up to `most`: all numbers up to `all`, and then each at most half as large again as the one
+/// before.
+std::vector<int> node_counts(int most, int all) {
   std::vector<int> counts;
-  for (int n = 1; n < most; n = std::max(n + 1, n % 3 == 0 ? n / 3 * 4 : n / 2 * 3)) counts.push_back(n);
+  const auto next = [all](int n) { return n < all ? n + 1 : std::max(n + 1, n % 3 == 0 ? n / 3 * 4 : n / 2 * 3); };
+  for (int n = 1; n < most; n = next(n)) counts.push_back(n);
   counts.push_back(most);
   return counts;
 }
@@ -57,7 +61,7 @@ std::vector<LoopRow> rows_upwards(const Scenario& s, const std::string& node, in
     return std::ranges::any_of(rows, [](const LoopRow& r) { return r.error.empty() && r.meets; });
   };
   int failing_nodes = 0;
-  for (const int nodes : node_counts(most)) {
+  for (const int nodes : node_counts(most, s.post_training->asynchrony ? kAllCounts : 0)) {
     if (!meets_on(nodes)) {
       failing_nodes = nodes;
       continue;
@@ -111,13 +115,18 @@ std::vector<LoopFewest> LoopAnswer::fewest() const {
     else if (row.nodes < same_type->row->nodes)
       same_type->row = &row;
   }
-  for (LoopFewest& fewest : all)
+  for (LoopFewest& fewest : all) {
+    for (int nodes = 1; nodes < fewest.row->nodes; ++nodes)
+      if (std::ranges::none_of(rows,
+                               [&](const LoopRow& row) { return row.node == fewest.row->node && row.nodes == nodes; }))
+        fewest.untried.push_back(nodes);
     for (const LoopRow& row : rows) {
       if (!row.error.empty() || row.node != fewest.row->node || row.nodes >= fewest.row->nodes) continue;
       if (!fewest.next_smaller || std::pair(row.nodes, row.samples_per_s) >
                                       std::pair(fewest.next_smaller->nodes, fewest.next_smaller->samples_per_s))
         fewest.next_smaller = &row;
     }
+  }
   return all;
 }
 
@@ -149,6 +158,7 @@ LoopAnswer empty_loop_answer(const Scenario& s, const LoopQuestion& question) {
   LoopAnswer answer;
   answer.scenario = s.name;
   answer.wanted = question.samples_per_s;
+  answer.has_asynchronous = choice.asynchrony.has_value();
   answer.confidence = question.confidence;
   answer.has_failures = s.failures.is_given();
   if (s.prices.is_given()) answer.currency = s.prices.currency;
@@ -219,7 +229,10 @@ JsonFields<LoopAnswer> loop_answer_fields() {
       .when(&A::scenario_loop, "if layouts were searched")
       .list("alternatives", &A::alternatives, loop_row_fields(),
             "the best loops with half and twice the prompts, and with staler answers than the scenario's")
-      .value("proved", "", &A::proved, "whether no searched layout is faster than the best")
+      .value("proved", "", &A::proved,
+             "whether no searched layout is faster than the best; of asynchronous loops, if no engine is faster than "
+             "with its "
+             "best batch")
       .value("open_bound_s", "s", &A::open_bound,
              "if not proved: lower bound of the step of the layouts that were not simulated; 0: proved")
       .value("work", "", &A::work, "simulated operations, and what counts as many; 0: no layouts were searched")

@@ -13,6 +13,8 @@ struct LoopFewest {
   const LoopRow* row = nullptr;  ///< the cheapest placement on that many nodes
   /// The fastest placement on the next smaller number of nodes. Null: none is possible.
   const LoopRow* next_smaller = nullptr;
+  /// Smaller numbers of nodes that were not simulated.
+  std::vector<int> untried = {};
 };
 
 struct LoopAnswer {
@@ -33,6 +35,7 @@ struct LoopAnswer {
   /// The best loops with half and twice the prompts of a step, and with answers that are staler than the scenario's.
   std::vector<LoopRow> alternatives;
   bool proved = false;                                  ///< no loop of the space is faster than the best
+  bool has_asynchronous = false;                        ///< loops of the space are asynchronous
   double open_bound = 0;                                ///< if not: lower bound of the steps of the others, s
   double work = 0;                                      ///< simulated operations, and what counts as many
   std::size_t loops = 0;                                ///< loops that were simulated as a whole
@@ -54,10 +57,10 @@ struct LoopAnswer {
 /// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths, where the nodes that train
 /// wait or, in a hybrid, generate too. Engines have half, the same or twice the size of the scenario's. No schedule is
 /// staler than the scenario's. The layout of the training half does not change; its data ranks follow from the nodes.
-/// With `samples_per_s`, all engines have the scenario's size, and
-/// numbers of nodes are tried upwards until one meets it. The numbers between the last that fails and the first that
-/// meets it are bisected. With `faults`, the whole loop of each placement is simulated with its
-/// failures. Throws UserError with the place if the scenario has no post-training, and for an unknown type
+/// With `samples_per_s`, all engines have the scenario's size, and numbers of nodes are tried upwards until one meets
+/// it. The numbers between the last that fails and the first that meets it are bisected. An asynchronous loop with more
+/// nodes may be slower, so that its numbers up to 16 are all tried. With `faults`, the whole loop of each placement is
+/// simulated with its failures. Throws UserError with the place if the scenario has no post-training, and for an unknown type
 /// of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
 

@@ -64,6 +64,19 @@ void add_faster_software(const Scenario& s, double factor, std::vector<LoopChang
   changes.push_back({kLoopSoftware, std::move(sets), true});
 }
 
+void add_faster_tools(const Scenario& s, double factor, std::vector<LoopChange>& changes) {
+  const PostTrainingChoice& choice = *s.post_training;
+  if (choice.calls.empty()) return;
+  if (choice.tools.sandboxes > 0)
+    changes.push_back(
+        {kSandboxes,
+         {{"post_training.tools.sandboxes", fmt::format("{}", std::lround(choice.tools.sandboxes * factor))}},
+         true});
+  if (choice.tools.wait.value > 0)
+    changes.push_back(
+        {kToolCalls, {{"post_training.tools.wait", fmt::format("{} s", choice.tools.wait.value / factor)}}, true});
+}
+
 std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all) {
   const PostTrainingChoice& choice = *s.post_training;
   Scenario machine = s;  // with the nodes of all halves, between which links may be
@@ -78,6 +91,7 @@ std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all)
       changes.push_back({resource, faster(machine, resource, factor)});
   add_faster_software(s, factor, changes);
   add_more_nodes(s, factor, changes);
+  add_faster_tools(s, factor, changes);
   if (choice.asynchrony && choice.asynchrony->staleness < kMostLoopStaleness) {
     const double now = choice.asynchrony->staleness, more = std::min(kMostLoopStaleness, now > 0 ? now * factor : 1);
     changes.push_back({now > 0 ? kStaleness : kFirstStaleness, {{kStalenessKey, fmt::format("{}", more)}}, true});

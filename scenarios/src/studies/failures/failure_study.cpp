@@ -138,7 +138,8 @@ void add(FailureResult& study, const LongRunResult& run) {
   study.without_node.value += run.without_node.value;
   study.without_engines.value += run.without_workers.value;
   study.unfinished.value += run.unfinished.value;
-  study.slower.value += run.slower.value;
+  constexpr double kRounding = 1e-9;  // share of the run
+  if (const Seconds slower = run.slower - run.unfinished; slower > kRounding * run.end) study.slower += slower;
   study.failures += run.failures;
   study.lost_minibatches += run.lost_minibatches;
   study.checkpoints += run.checkpoints;
@@ -289,7 +290,7 @@ std::vector<FailureResult::Pool> pools_of(const FailureResult& study, const Post
   for (const auto& [part, count] : study.failures_of)
     (part.starts_with(kGenerating) ? generation : training).failures += count;
   training.lost = study.lost_work + study.stalled + study.down + study.without_node;
-  generation.lost = study.slower - study.unfinished + study.without_engines;
+  generation.lost = study.slower + study.without_engines;
   if (!loop.has_own_nodes()) {
     training.lost += generation.lost;
     return {training};
