@@ -161,8 +161,7 @@ Node choice_node(const Flags& flags) {
   set_from_flag(node, "fidelity", "--fidelity", flags.fidelity);
   const bool has_prefix =
       !flags.chunk.empty() && std::string_view("KMG").find(flags.chunk.back()) != std::string_view::npos;
-  set_from_flag(node, "chunk", "--chunk",
-                has_prefix ? fmt::format("{:.0f} B", test_size("--chunk", flags.chunk).value) : flags.chunk);
+  set_from_flag(node, "chunk", "--chunk", has_prefix ? flags.chunk + "iB" : flags.chunk);
   set_from_flag(node, "torus", "--torus", flags.torus);
   if (flags.channels != 0) set_from_flag(node, "channels", "--channels", std::to_string(flags.channels));
   return node;

@@ -45,8 +45,9 @@ std::string algorithm_of(const TeachFlags& flags, Operation operation) {
 }
 
 /// The flags as keys of a scenario's plan, so that lessons and scenarios share one reader.
-Node choice_node(const TeachFlags& flags) {
+Node choice_node(const TeachFlags& flags, const std::string& algorithm) {
   Node node = Node::empty_map(Place::named("trainyard teach"));
+  set_from_flag(node, "algorithm", "--algorithm", algorithm);
   set_from_flag(node, "chunk", "--chunk", flags.chunk);
   if (flags.channels != 0) set_from_flag(node, "channels", "--channels", std::to_string(flags.channels));
   return node;
@@ -81,7 +82,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   check_root(o.operation, flags.root, o.ranks);
   o.algorithm = algorithm_of(flags, o.operation);
   o.place = Place::named("--algorithm " + o.algorithm);
-  const Node node = choice_node(flags);
+  const Node node = choice_node(flags, o.algorithm);
   const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
                                                   CollectiveUse::alone, flags.root);
   o.options.settings = choice.settings;
