@@ -169,16 +169,15 @@ bool is_long_enough(const Work& work, const Gpu& gpu) {
 
 }  // namespace
 
-std::set<std::string> measured_gpus(const std::filesystem::path& csv) {
+KernelTable::KernelTable(const std::filesystem::path& file) : csv(file) {
   MeasuredTable table(csv, {"gpu"});
-  std::set<std::string> gpus;
+  has_attention = table.has_column("heads");
   while (table.next()) gpus.insert(table.text("gpu"));
-  return gpus;
 }
 
-std::string name_in_table(const Gpu& gpu, const std::set<std::string>& gpus_of_table) {
+std::string KernelTable::name_of_gpu(const Gpu& gpu) const {
   for (const std::string& name : {gpu.measured_as, gpu.name})
-    if (gpus_of_table.contains(name)) return name;
+    if (gpus.contains(name)) return name;
   return "";
 }
 

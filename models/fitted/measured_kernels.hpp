@@ -32,11 +32,17 @@ struct MeasuredKernels {
   bool in_training = false;             ///< attention of both passes and of several formats
 };
 
-/// Returns the GPUs of which a table has rows, as the table names them. Throws UserError if it cannot be read.
-std::set<std::string> measured_gpus(const std::filesystem::path& csv);
-/// Returns the name of a GPU among those of a table: `measured_as`, or else the catalog's; "" if the table has no rows
-/// of it.
-std::string name_in_table(const Gpu&, const std::set<std::string>& gpus_of_table);
+/// A table of measured kernels.
+struct KernelTable {
+  std::filesystem::path csv;
+  std::set<std::string> gpus;  ///< GPUs that have rows, as the table names them
+  bool has_attention = false;  ///< its rows are attention; otherwise matrix products
+
+  /// Throws UserError if the table cannot be read.
+  explicit KernelTable(const std::filesystem::path&);
+  /// Returns the table's name for a GPU: `measured_as`, or else the catalog's; "" if the GPU has no rows.
+  std::string name_of_gpu(const Gpu&) const;
+};
 
 /// Reads the rows for fits of rooflines and of attention's tiles: those of at least `kLeastFittedWork`. Columns for
 /// gemm: gpu, dtype, m, n, k, latency_us (2mnk FLOPs; each matrix is moved once). Columns for attention: gpu, dtype,

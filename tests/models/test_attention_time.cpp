@@ -149,7 +149,7 @@ TEST_CASE("a fit of attention in training recovers the rates of all formats and 
         }
   const test::TemporaryFolder folder;
   const std::string file = folder.write("attention_training.csv", text);
-  CHECK(measured_gpus(file) == std::set<std::string>{"test"});
+  CHECK(KernelTable(file).gpus == std::set<std::string>{"test"});
   Gpu blank = truth;
   blank.attention = {};
   const KernelFit fit = fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, blank, "test"), blank);

@@ -220,8 +220,7 @@ std::string compression_line(const std::string& name, const LearnResult& r) {
   if (r.sent_share < kFarLess * r.timed_sent_share) return "";
   return broken_lines(fmt::format(
       "{}{}compression leaves {} of the gradients of the small network, whose loss this is, and {} of those of the "
-      "timed "
-      "network: a loss with so little sent is not known\n",
+      "timed network: a loss with so little sent is not known\n",
       report_label("doubt"), name.empty() ? "" : name + ": ", percent(r.sent_share), percent(r.timed_sent_share)));
 }
 

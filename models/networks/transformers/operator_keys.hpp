@@ -13,8 +13,8 @@ struct OperatorWord {
   bool is_required = true;
 };
 
-/// An operator that layers can list, with the keys that it has besides `name`, `rows`, `every_rank` and `when`. The words are those
-/// of `trainyard help scenario`.
+/// An operator that layers can list, with the keys that it has besides `name`, `rows`, `every_rank` and `when`. The
+/// words are those of `trainyard help scenario`.
 struct OperatorKeys {
   const char* name;
   const char* meaning;

@@ -73,10 +73,9 @@ JsonFields<LearnResult> learn_result_fields() {
       .value("worst_staleness", "", &R::worst_staleness, "largest number of updates that a gradient missed")
       .value("mean_lambda", "", &R::mean_lambda,
              "mean factor on a gradient, or share of a worker's weights in the new weights of the servers")
-      .value(
-          "sent_gradient_share", "share", &R::sent_share,
-          "bytes of gradients that a replica of the small network sends after compression, over those without it; 1: "
-          "nothing is compressed")
+      .value("sent_gradient_share", "share", &R::sent_share,
+             "bytes of gradients that a replica of the small network sends after compression, over those without it; "
+             "1: nothing is compressed")
       .value("timed_sent_gradient_share", "share", &R::timed_sent_share, "this share of the timed network")
       .when_since(
           "sent_gradient_share", [](const R& r) { return r.sent_share != 1 || r.timed_sent_share != 1; },

@@ -231,8 +231,7 @@ JsonFields<LoopAnswer> loop_answer_fields() {
             "the best loops with half and twice the prompts, and with staler answers than the scenario's")
       .value("proved", "", &A::proved,
              "whether no searched layout is faster than the best; of asynchronous loops, if no engine is faster than "
-             "with its "
-             "best batch")
+             "with its best batch")
       .value("open_bound_s", "s", &A::open_bound,
              "if not proved: lower bound of the step of the layouts that were not simulated; 0: proved")
       .value("work", "", &A::work, "simulated operations, and what counts as many; 0: no layouts were searched")

@@ -60,8 +60,8 @@ struct LoopAnswer {
 /// With `samples_per_s`, all engines have the scenario's size, and numbers of nodes are tried upwards until one meets
 /// it. The numbers between the last that fails and the first that meets it are bisected. An asynchronous loop with more
 /// nodes may be slower, so that its numbers up to 16 are all tried. With `faults`, the whole loop of each placement is
-/// simulated with its failures. Throws UserError with the place if the scenario has no post-training, and for an unknown type
-/// of node.
+/// simulated with its failures. Throws UserError with the place if the scenario has no post-training, and for an
+/// unknown type of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
 
 /// Returns an answer without rows. Throws UserError with the place for a scenario without placements.

@@ -6,8 +6,8 @@ namespace trainyard {
 namespace {
 
 /// Recursive algorithms need a number of ranks that is a power of two. If there are n ranks, p take part: the largest
-/// power of two that is at most n. The first 2·(n − p) ranks form pairs of an even rank and the next one. The odd rank
-/// of a pair is a bystander: the even rank takes part for both (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005).
+/// power of two that is at most n. The first 2·(n − p) ranks form pairs of an even rank and the next one. An odd rank
+/// there is a bystander: the even rank takes part for both (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005).
 struct RecursivePlace {
   int participants = 1, bystanders = 0;
   explicit RecursivePlace(int n) {

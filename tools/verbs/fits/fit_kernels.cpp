@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <utility>
 
 #include "models/fitted/kernel_fit.hpp"
-#include "models/fitted/measured_table.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
 
@@ -82,26 +79,13 @@ FitJson json_of(KernelFit fit) {
   return json;
 }
 
-/// A table of measured kernels.
-struct KernelTable {
-  std::string file;
-  bool has_attention = false;
-  std::set<std::string> gpus;
-
-  explicit KernelTable(std::string path) : file(std::move(path)) {
-    const MeasuredTable table(file);
-    has_attention = table.has_column("heads");
-    gpus = measured_gpus(file);
-  }
-};
-
 /// Fits the kernels of one table and GPU. `left_out` gets a line for each row that is faster than the chip's peak; such
 /// a row is a UserError unless `skip`.
 KernelFit fit_table(const KernelTable& table, const Gpu& gpu, bool skip, std::string& left_out) {
-  const std::string gpu_name = name_in_table(gpu, table.gpus);
+  const std::string gpu_name = table.name_of_gpu(gpu);
   if (table.has_attention)
-    return fit_kernel(Kernel::attention, read_kernels(table.file, Kernel::attention, gpu, gpu_name), gpu);
-  const MeasuredKernels products = read_products(table.file, gpu, gpu_name);
+    return fit_kernel(Kernel::attention, read_kernels(table.csv, Kernel::attention, gpu, gpu_name), gpu);
+  const MeasuredKernels products = read_products(table.csv, gpu, gpu_name);
   if (!products.impossible.empty() && !skip)
     throw UserError(products.impossible.front() +
                     fmt::format(" ({} such rows); --skip-impossible leaves them out", products.impossible.size()));
@@ -121,7 +105,7 @@ int fit_kernels(const FitRequest& request) {
   for (const std::string& name : catalog.names("gpu")) {
     if (!request.gpu.empty() && name != fit_gpu(catalog, request.gpu).name) continue;
     const Gpu gpu = fit_gpu(catalog, name);
-    const auto has_rows = [&](const KernelTable& table) { return !name_in_table(gpu, table.gpus).empty(); };
+    const auto has_rows = [&](const KernelTable& table) { return !table.name_of_gpu(gpu).empty(); };
     if (std::ranges::none_of(tables, has_rows)) {
       others += fmt::format("# {}: not measured; {}\n", name,
                             gpu.gemm.is_given ? "takes the constants of its architecture, " + gpu.architecture

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <set>
 
 #include "models/fitted/measured_kernels.hpp"
 #include "models/hardware/attention_kernel.hpp"
@@ -21,17 +20,12 @@ constexpr const char* kTrainingAttention =
     "te-cudnn@26";  // entry of the catalog that is fitted to attention_training.csv
 constexpr ErrorLimits kNarrowLimits{.median = 0.21, .p90 = 0.45};
 
-/// A table of measured kernels and the GPUs that it has.
-struct KernelTable {
-  std::filesystem::path csv;
-  std::set<std::string> gpus;
-
-  explicit KernelTable(const char* name)
-      : csv(shipped_file(fmt::format("scenarios/measured/tables/{}", name))), gpus(measured_gpus(csv)) {}
-};
+KernelTable shipped_table(const char* name) {
+  return KernelTable(shipped_file(fmt::format("scenarios/measured/tables/{}", name)));
+}
 
 ErrorSet errors_of_products(const Gpu& gpu, const KernelTable& table) {
-  const MeasuredKernels products = read_products(table.csv, gpu, name_in_table(gpu, table.gpus));
+  const MeasuredKernels products = read_products(table.csv, gpu, table.name_of_gpu(gpu));
   std::vector<MeasuredPoint> points;
   for (const MeasuredKernel& row : products.judged)
     points.push_back({fmt::format("{} x {} x {}", row.product->m, row.product->n, row.product->k),
@@ -40,7 +34,7 @@ ErrorSet errors_of_products(const Gpu& gpu, const KernelTable& table) {
 }
 
 ErrorSet errors_of_attention(const Gpu& gpu, const KernelTable& table) {
-  const MeasuredKernels rows = read_kernels(table.csv, Kernel::attention, gpu, name_in_table(gpu, table.gpus));
+  const MeasuredKernels rows = read_kernels(table.csv, Kernel::attention, gpu, table.name_of_gpu(gpu));
   std::vector<MeasuredPoint> points;
   for (const MeasuredKernel& row : rows.judged)
     points.push_back(
@@ -49,14 +43,15 @@ ErrorSet errors_of_attention(const Gpu& gpu, const KernelTable& table) {
 }
 
 /// Kernels of a library's fused attention in training, by format: those that were left out of the fit.
-void add_training_attention(std::vector<JudgedSet>& sets, const Gpu& gpu, const Catalog& catalog) {
-  const std::filesystem::path csv = shipped_file("scenarios/measured/tables/attention_training.csv");
-  if (!measured_gpus(csv).contains(gpu.name)) return;
+void add_training_attention(std::vector<JudgedSet>& sets, const Gpu& gpu, const Catalog& catalog,
+                            const KernelTable& table) {
+  const std::string name = table.name_of_gpu(gpu);
+  if (name.empty()) return;
   Gpu driven = gpu;
   Sources sources;
   read_attention_kernel(catalog.resolve("attention", Node::scalar_node(kTrainingAttention))).drive(driven, sources);
   std::map<AttentionFormat, std::vector<MeasuredPoint>> points;
-  for (const MeasuredKernel& row : read_kernels(csv, Kernel::attention, gpu, gpu.name).judged) {
+  for (const MeasuredKernel& row : read_kernels(table.csv, Kernel::attention, gpu, name).judged) {
     const AttentionWork& shape = attention_of(row.work.kernel);
     points[shape.format].push_back(
         {fmt::format("{:.4g} FLOP {}", row.work.flops.value, shape.backward ? "backward" : "forward"),
@@ -93,7 +88,7 @@ constexpr NarrowFormat kNarrowFormats[] = {
 
 /// Products of fewer bits, whose shares of the peak are one figure for each format (`GemmModel::fp8`, `fp4`).
 void add_narrow(std::vector<JudgedSet>& sets, const Gpu& gpu, const KernelTable& table) {
-  const std::string name = name_in_table(gpu, table.gpus);
+  const std::string name = table.name_of_gpu(gpu);
   if (name.empty()) return;
   for (const NarrowFormat& format : kNarrowFormats) {
     if (gpu.peak[static_cast<std::size_t>(format.precision)].value <= 0) continue;
@@ -112,19 +107,20 @@ void add_narrow(std::vector<JudgedSet>& sets, const Gpu& gpu, const KernelTable&
 
 std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
   const Catalog catalog;
-  const KernelTable products("gemm.csv"), narrow("gemm_narrow.csv"), attention("attention.csv");
+  const KernelTable products = shipped_table("gemm.csv"), narrow = shipped_table("gemm_narrow.csv"),
+                    attention = shipped_table("attention.csv"), training = shipped_table("attention_training.csv");
   std::vector<JudgedSet> sets;
   for (const std::string& name : catalog.names("gpu")) {
     const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::scalar_node(name)));
-    add_training_attention(sets, gpu, catalog);
+    add_training_attention(sets, gpu, catalog, training);
     add_narrow(sets, gpu, narrow);
-    if (name_in_table(gpu, products.gpus).empty()) {
+    if (products.name_of_gpu(gpu).empty()) {
       unmeasured += fmt::format("{}{} ({})", unmeasured.empty() ? "" : ", ", name,
                                 gpu.gemm.is_given ? gpu.architecture : "roofline");
       continue;
     }
     sets.push_back(judge_set(errors_of_products(gpu, products), kGemmLimits.at(gpu.architecture)));
-    if (name_in_table(gpu, attention.gpus).empty()) continue;
+    if (attention.name_of_gpu(gpu).empty()) continue;
     sets.push_back(judge_set(errors_of_attention(gpu, attention), kAttentionLimits));
   }
   return sets;

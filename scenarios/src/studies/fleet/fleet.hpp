@@ -106,7 +106,7 @@ struct FleetAnswer {
   std::optional<SiteLimit> room;  ///< the most nodes that the site has room for. No value: it has no limits
   std::string hopeless;           ///< a training that is late on any number of nodes; empty: there is none
   std::string verdict, limit;     ///< limit: training with the least slack, and where its time goes
-  std::string unfinished;         ///< what was tried before a signal ended the search; empty: the answer is complete
+  std::string unfinished;         ///< says what the search tried until a signal ended it; empty: all
   std::string left_out;           ///< numbers of nodes that were left out, and why; empty: none
   bool is_enough() const { return good_runs == runs; }
   /// Returns the row that has the least of its time left when it ends, or is late by most of it. Null: there is none.

@@ -1,4 +1,4 @@
-#include "scenarios/src/reading/overrides.hpp"
+#include "models/reading/overrides.hpp"
 
 #include <fmt/format.h>
 
