@@ -309,9 +309,12 @@ BytesPerSecond machine_rate(const ClusterSpec& cluster, int gpus, Operation oper
   std::vector<double> load(graph.links().size());
   bool by_lanes = false;
   for (const GroupFlow::Edge& edge : flow.edges) {
-    const Path path = routing.path(devices[static_cast<std::size_t>(edge.from)],
-                                   devices[static_cast<std::size_t>(edge.to)], PathClass::automatic);
-    if (!path.reachable || path.locality == "NV" || path.locality == name_of(LinkKind::ici)) continue;
+    const DeviceId from = devices[static_cast<std::size_t>(edge.from)], to = devices[static_cast<std::size_t>(edge.to)];
+    // NCCL takes the path of fewest hops, which is NVLink where a pair of GPUs has it, however fast PCIe is
+    // (NVIDIA/nccl src/graph/paths.cc, ncclTopoSetPaths).
+    if (routing.path(from, to, PathClass::nvlink).reachable) continue;
+    const Path path = routing.path(from, to, PathClass::automatic);
+    if (!path.reachable || path.locality == name_of(LinkKind::ici)) continue;
     by_lanes = true;
     for (const PathLeg& leg : path.legs)
       for (const LinkUse& use : leg.links)

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include <map>
 #include <random>
+#include <vector>
 
 #include "models/fitted/nccl_cost.hpp"
 #include "scenarios/src/collectives/collective_run.hpp"
@@ -142,6 +144,57 @@ TEST_CASE("LL gets a part of the rate of a group's only adapter, and Simple almo
     CHECK(std::string(cost(1e9).protocol) == "ring, Simple");
     CHECK(cost(1e9).rate.value == Approx(0.955 * 50e9));
   }
+}
+
+TEST_CASE("faster links never make a collective of NCCL's model slower", "[collectives][nccl][metamorphic]") {
+  struct Faster {
+    const char* node;
+    const char* key;
+    std::vector<double> rates;  // GB/s
+  };
+  const std::vector<Faster> cases{
+      {"dgx-1v", "pcie: {{rate: {} GB/s}}", {8, 15.8, 24, 25, 26, 50, 100, 400}},
+      {"dgx-1v", "nvlink: {{link_rate: {} GB/s}}", {5, 10, 20, 25, 30, 50, 100}},
+      {"dgx-1v", "hca: {{rate: {} GB/s}}", {1, 6, 12.5, 25, 50, 100}},
+      {"dgx-a100", "pcie: {{rate: {} GB/s}}", {8, 16, 31, 64, 200, 400, 800}},
+      {"dgx-a100", "gpu: {{nvlink: {} GB/s}}", {100, 200, 299, 300, 301, 400, 600, 900}},
+      {"dgx-a100", "hca: {{rate: {} GB/s}}", {6, 12, 25, 50, 100}},
+      {"dgx-h100", "pcie: {{rate: {} GB/s}}", {8, 16, 31, 64, 200, 600}},
+      {"dgx-h100", "gpu: {{nvlink: {} GB/s}}", {200, 300, 449, 450, 451, 600, 900}},
+      {"dgx-h100", "hca: {{rate: {} GB/s}}", {6, 12, 25, 50, 100, 200}},
+      {"dgx-b200", "gpu: {{nvlink: {} GB/s}}", {300, 450, 899, 900, 901, 1800}},
+      {"h100-nvl-8x", "pcie: {{rate: {} GB/s}}", {8, 31, 63, 128, 300, 600}},
+      {"h100-nvl-8x", "nvlink: {{link_rate: {} GB/s}}", {5, 12.5, 24.9, 25, 25.1, 50, 100}},
+      {"l40s-8x", "pcie: {{rate: {} GB/s}}", {8, 16, 31, 64, 128}},
+      {"l40s-8x", "hca: {{rate: {} GB/s}}", {3, 12, 25, 50, 100}},
+      {"mi300x-8x", "pcie: {{rate: {} GB/s}}", {8, 31, 63, 128, 300}},
+      {"mi300x-8x", "hca: {{rate: {} GB/s}}", {6, 12, 25, 50, 100}},
+      {"rtx-5090-4x", "pcie: {{rate: {} GB/s}}", {8, 16, 31, 64, 128}},
+  };
+  for (const Faster& c : cases)
+    for (const int nodes : {1, 2, 3}) {
+      std::map<std::pair<int, double>, Seconds> before;
+      for (const double rate : c.rates) {
+        const std::string text =
+            fmt::format("{{nodes: {}, node: {{base: {}, {}}}{}}}", nodes, c.node,
+                        fmt::format(fmt::runtime(c.key), rate), nodes > 1 ? ", fabric: nonblocking" : "");
+        CAPTURE(text);
+        const ClusterSpec cluster = cluster_of(text);
+        const int local = cluster.node.gpus;
+        const NcclNode node = nccl_nodes(cluster).front();
+        for (int o = 0; o < kNcclOperations; ++o)
+          for (const double bytes : {1e3, 3e4, 1e6, 3e7, 1e9}) {
+            const auto operation = static_cast<NcclOperation>(o);
+            CAPTURE(name_of(operation), bytes);
+            const NcclCall call = node.call(operation, Bytes{bytes}, {local * nodes, nodes, local});
+            const NcclCost cost = nccl_cost(node.model(call), call);
+            const auto [entry, first] = before.try_emplace({o, bytes}, cost.time);
+            CAPTURE(cost.protocol);
+            CHECK(cost.time.value <= entry->second.value * (1 + 1e-9));
+            entry->second = cost.time;
+          }
+      }
+    }
 }
 
 TEST_CASE("no wire carries more than its rate, whatever the machine", "[collectives][nccl][metamorphic]") {
