@@ -90,6 +90,17 @@ std::string head(const BenchTable& table) {
   return text;
 }
 
+/// States that NCCL's choices know nothing of contention, for the size whose time contention changes most.
+std::string choice_without_contention(const BenchTable& table) {
+  const BenchRow* worst = nullptr;
+  const auto factor = [](const BenchRow& row) { return row.time_us / *row.chosen_by_us; };
+  for (const BenchRow& row : table.rows)
+    if (row.chosen_by_us && (worst == nullptr || factor(row) > factor(*worst))) worst = &row;
+  if (worst == nullptr) return "";
+  return fmt::format("# NCCL chooses by times without contention: {} us for {:.0f} B, which take {} us here\n",
+                     microseconds(*worst->chosen_by_us), worst->size_bytes, microseconds(worst->time_us));
+}
+
 std::vector<double> errors_of(const BenchTable& table) {
   std::vector<double> errors;
   for (const BenchRow& row : table.rows)
@@ -172,6 +183,7 @@ std::string bench_text(const BenchTable& table) {
     checked |= row.wrong.has_value();
     wrong += row.wrong.value_or(0) + row.wrong_in_place.value_or(0);
   }
+  text += choice_without_contention(table);
   if (!table.unfinished.empty()) text += fmt::format("# Unfinished           : {}\n", table.unfinished);
   text += checked ? fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED")
                   : "# Out of bounds values : not checked, no values were moved\n";

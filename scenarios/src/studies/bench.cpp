@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -111,11 +112,24 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   return run;
 }
 
-/// Names the algorithm and the protocol of a modelled collective ("NCCL, ring, LL128"), and counts its rings.
-void name_modelled(BenchRow& row, const BenchOptions& o) {
-  const ModelledCost cost = o.settings.model->cost(o.operation, Bytes{row.size_bytes}, o.settings.spread(o.ranks));
+/// True for the operations for which NCCL has several algorithms. The others are messages between pairs.
+bool has_algorithms(Operation operation) {
+  return std::ranges::none_of(std::array{Operation::send_recv, Operation::gather, Operation::scatter,
+                                         Operation::all_to_all, Operation::all_to_all_v},
+                              [operation](Operation pairs) { return pairs == operation; });
+}
+
+/// Names the algorithm and the protocol of a modelled collective ("NCCL, ring, LL128"), and counts its rings. Compares its
+/// time with the one by which NCCL chooses.
+void describe_modelled(BenchRow& row, const BenchOptions& o, Seconds time) {
+  constexpr double kNoticed = 1.05;
+  const NodeSpread spread = o.settings.spread(o.ranks);
+  const ModelledCost cost = o.settings.model->cost(o.operation, Bytes{row.size_bytes}, spread);
   if (!cost.detail.empty()) row.algorithm = "NCCL, " + cost.detail;
   row.channels = cost.rings ? modelled_rings(o.settings, o.ranks) : 0;
+  const Seconds alone = cost.rate.value > 0 ? cost.latency + cost.wire / cost.rate : cost.latency;
+  if (spread.nodes > 1 && has_algorithms(o.operation) && time > alone * (kNoticed * o.settings.slowdown))
+    row.chosen_by_us = alone.value * 1e6;
 }
 
 /// Returns the number of elements of a rank's input whose values a check moves: those of the real size, but at most
@@ -180,7 +194,10 @@ const JsonFields<BenchRow>& bench_fields() {
           .value("error", "share", &R::error, "simulated over measured time, minus one")
           .when_since("measured_us", compared, "with --compare")
           .value("flow_us", "us", &R::flow_us, "time by the default transport")
-          .when(&R::flow_us, "with --transport packets");
+          .when(&R::flow_us, "with --transport packets")
+          .value("chosen_by_us", "us", &R::chosen_by_us,
+                 "time without contention, by which NCCL chooses its algorithm and protocol")
+          .when(&R::chosen_by_us, "with fidelity modelled, if contention between nodes makes the time over 5 % longer");
   return fields;
 }
 
@@ -241,9 +258,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     row.algorithm = run.algorithm = tuned.best().algorithm->name;
     run.options.settings.channels = tuned.best().channels;
   }
-  if (o.settings.fidelity == Fidelity::modelled)
-    name_modelled(row, o);
-  else
+  if (o.settings.fidelity != Fidelity::modelled)
     row.channels = collectives(o.operation).find(run.algorithm, {}).channels_of({0, o.ranks, &run.options.settings});
   run.options.in_place = o.operation != Operation::all_to_all_v;
   if (o.transport == TransportKind::packets) row.flow_us = run_collective(cluster, run).time * 1e6;
@@ -251,6 +266,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   run.port_buffer = o.port_buffer;
   const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
   row.time_us = time * 1e6;
+  if (o.settings.fidelity == Fidelity::modelled) describe_modelled(row, o, Seconds{time});
   if (!o.kind.empty() && time > 0) {
     const Bytes bytes{row.size_bytes};
     const StepRange range = CollectiveDoubt::shipped().range(o.kind, bytes, o.measured.hold(bytes));

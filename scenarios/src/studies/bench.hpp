@@ -48,6 +48,8 @@ struct BenchRow {
   std::optional<std::array<double, 2>> time_interval_us;
   std::optional<double> measured_us, error;  ///< measured time, and simulated / measured − 1
   std::optional<double> flow_us;             ///< with packets: time by the default transport
+  /// Time by which NCCL chose its algorithm, without contention, if contention makes it over 5 % longer.
+  std::optional<double> chosen_by_us;
 };
 const JsonFields<BenchRow>& bench_fields();
 
