@@ -1,4 +1,6 @@
 // The search of `plan` for the split, the layouts of engines and training, the batch and the staleness of a loop.
+#include <fmt/format.h>
+
 #include <limits>
 #include <set>
 
@@ -101,6 +103,27 @@ TEST_CASE("plan without stated values finds a loop that is no slower than the sc
   // The answer does not depend on the limit of work, as long as the search ends before it.
   const LoopAnswer longer = search_loop_layouts(s, {{}, 10 * answer.work});
   CHECK(longer.best()->step_time == answer.best()->step_time);
+}
+
+TEST_CASE("plan says that --vary leaves the scenario's loop out where that loop is faster than all varied ones",
+          "[post-training][plan]") {
+  const Scenario s = small_loop({{"post_training.generation.nodes", "1"}, {"post_training.schedule", "one-step-off"}});
+  const auto words = [](const LoopAnswer& a) {
+    return fmt::format("its own loop has a step of {}, {:.3g} answers/s", show(Seconds{a.scenario_loop->step_time}),
+                       a.scenario_loop->samples_per_s);
+  };
+  const char* const left_out = "; --vary leaves it out\n";
+  const LoopAnswer without = search_loop_layouts(
+      s, {{{"plan.pipeline_parallel", {"8"}}, {"post_training.generation.tensor_parallel", {"8"}}}});
+  REQUIRE(without.best() != nullptr);
+  CHECK(without.scenario_loop->samples_per_s > without.best()->samples_per_s);
+  CHECK(without.scenario_loop->step_time ==
+        Approx(simulate_here(s, {.critical_path = false}).post_training->step_time.value).epsilon(1e-9));
+  CHECK_THAT(loop_plan_screen(without, 3), Contains(words(without)) && Contains(left_out));
+  const LoopAnswer with = search_loop_layouts(s, {{{"post_training.generation.tensor_parallel", {"8"}}}});
+  REQUIRE(with.best() != nullptr);
+  CHECK(with.scenario_loop->samples_per_s < with.best()->samples_per_s);
+  CHECK_THAT(loop_plan_screen(with, 3), Contains(words(with)) && !Contains(left_out));
 }
 
 TEST_CASE("a search for layouts ends at its limit of work and says so", "[post-training][plan]") {

@@ -158,6 +158,13 @@ TEST_CASE("a training that grows with its nodes is judged by its own end, with w
   CHECK_FALSE(answer_at(39.99).cheapest);
   CHECK(answer_at(45, 39.99).cheapest);
   CHECK_FALSE(answer_at(45, 40.01).cheapest);
+  // The first four nodes end alone after 40 days, before the others come.
+  const SizeAnswer ended = answer_at(60, 55);
+  REQUIRE(ended.cheapest);
+  CHECK(ended.cheapest->end_days == Approx(50));
+  CHECK_THAT(ended.verdict->decision,
+             Catch::Matchers::Contains(
+                 ": 50 days, as the nodes are delivered (4 nodes after 10 days, all after 55, when it has ended)"));
   CHECK(answer_at(45, 30, 1.249).cheapest);
   CHECK_FALSE(answer_at(45, 30, 1.251).cheapest);
   const double sure = *answer.cheapest->on_time;

@@ -16,6 +16,7 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/error.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_what_ifs {
 
@@ -290,6 +291,28 @@ TEST_CASE("each what-if of a loop is the loop with its changes, and names what l
   CHECK(limited.result.post_training->bottleneck == "calls of tools");
   for (const WhatIf& w : limited.what_ifs)
     if (w.resource_class == "sandboxes") CHECK(w.saves(limited.result.post_training->step_time) > 0.3);
+  const Scenario tooled_loop = read_scenario(scenario_file(loop), tools);
+  const auto screen_of = [&tooled_loop](const Answer& a) {  // with one blank in place of each line break
+    std::string text;
+    for (const char c : post_training_screen(tooled_loop, a.result, a.what_ifs))
+      if (const char printed = c == '\n' ? ' ' : c; printed != ' ' || !text.ends_with(' ')) text += printed;
+    return text;
+  };
+  // 31 sandboxes are one for each of the 16 engines, and 62 are three.
+  tools.back().second = "{calls: 2, wait: 3 s, sandboxes: 31}";
+  const Answer few_sandboxes = check(loop, tools, {"sandboxes", "calls of tools"});
+  CHECK(few_sandboxes.result.post_training->bottleneck == "sandboxes");
+  CHECK_THAT(screen_of(few_sandboxes), Catch::Matchers::Contains("bottleneck the number of sandboxes, by the what-if"));
+  CHECK_THAT(screen_of(limited), Catch::Matchers::Contains("bottleneck calls of tools, by the what-if"));
+  for (const Answer* tooled : {&limited, &few_sandboxes})
+    for (const WhatIf& w : tooled->what_ifs)
+      if (w.resource_class == "calls of tools") {
+        const double saves = w.saves(tooled->result.post_training->step_time);
+        CHECK(saves > 0.3);
+        CHECK_THAT(screen_of(*tooled),
+                   Catch::Matchers::Contains("1/2 of the time of calls of tools saves " + percent(saves)) ||
+                       Catch::Matchers::Contains("1/2 of the time of calls of tools " + percent(saves)));
+      }
   check("post-training-dpo-llama3-8b-8xh100", {{"post_training.prompts", "16"}}, {"compute", "memory", "nodes"});
 }
 

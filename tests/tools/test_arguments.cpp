@@ -1,4 +1,6 @@
-// Wrong flags end in one clear line and exit code 2, and nothing is written.
+// Wrong flags and their values end in one clear line and exit code 2, and nothing is written.
+#include <fmt/format.h>
+
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_arguments {
@@ -6,6 +8,8 @@ namespace tools_test_arguments {
 namespace {
 
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 void check_refused(const std::string& arguments, const std::string& error) {
   TopoFolder().check_refused(arguments, error);
@@ -77,6 +81,27 @@ TEST_CASE("a flag without a value, or given twice, is refused, and the error nam
                 "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
   check_refused("teach zero --ranks 2 --ranks 4",
                 "trainyard teach zero: --ranks: given more than once (trainyard teach zero --help)");
+}
+
+TEST_CASE("errors about a config and about a link name the file, and a legal name", "[cli]") {
+  const TopoFolder shell;
+  shell.write("l.json",
+              "{\"model_type\": \"llama\", \"hidden_size\": 1024, \"num_hidden_layers\": 2, "
+              "\"num_attention_heads\": 8, \"intermediate_size\": 2048}\n");
+  shell.write("l.yaml", "cluster: {node: dgx-a100}\nmodel: {config: l.json}\nplan: {micro_batch_size: 1}\n");
+  CHECK_THAT(shell.trainyard("run l.yaml").err, Contains("l.json:1:1: ") && Contains("vocab_size"));
+  const std::string run = "run gpt2-xl-ddp-dgx-a100 --no-what-if --set ",
+                    beginning = "unknown link \"x -> y\"; known: ",
+                    end = " and others (`show --machine` prints examples)\n";
+  const std::string unknown = shell.trainyard(run + "'faults={links: [{link: x -> y, factor: 0.5}]}'").err;
+  const std::size_t name = unknown.find(beginning) + beginning.size();
+  REQUIRE(name > beginning.size());
+  REQUIRE_THAT(unknown, EndsWith(end));
+  // The link that the error names exists, and `show --machine` prints it.
+  const std::string link = unknown.substr(name, unknown.size() - end.size() - name);
+  CAPTURE(link);
+  CHECK(shell.trainyard(run + fmt::format("'faults={{links: [{{link: {}, factor: 0.5}}]}}'", link)).exit == 0);
+  CHECK_THAT(shell.trainyard("show gpt2-xl-ddp-dgx-a100 --machine").out, Contains(link));
 }
 
 }  // namespace tools_test_arguments

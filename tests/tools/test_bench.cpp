@@ -3,12 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_bench {
 
 using nlohmann::json;
+using trainyard::CollectiveDoubt;
+using trainyard::kLinkedGpus;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
 
@@ -300,7 +303,11 @@ TEST_CASE("without an algorithm bench uses the fitted model of NCCL", "[bench]")
   CHECK(j["rows"].back()["algorithm"] == "NCCL, NVLS");
   CHECK(j["rows"].back()["channels"] == 0);
   const TopoAnswer scaled = shell.trainyard("bench all_reduce --on p3.16xlarge -b 1M -e 1M");
-  CHECK(scaled.out.find("# this GPU was not measured: scaled from") != std::string::npos);
+  CHECK(scaled.out.find("# not fitted to this GPU: scaled from") != std::string::npos);
+  // Two of the measured systems are such nodes.
+  const int systems = CollectiveDoubt::shipped().systems(kLinkedGpus);
+  CHECK(systems > 1);
+  CHECK(scaled.out.find(fmt::format(" ({}: {} measured systems)\n", kLinkedGpus, systems)) != std::string::npos);
 }
 
 TEST_CASE("bench --compare prints the error of each row of a measured log", "[bench]") {

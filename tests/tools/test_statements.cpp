@@ -405,17 +405,6 @@ TEST_CASE("flags that nothing would heed, and values in the wrong place, are ref
   CHECK(shell.trainyard("topo design --hosts 64 --ports 8 --hosts-per-rack 8 --cable-lengths 300,1").exit == 0);
 }
 
-TEST_CASE("errors about a config and about a link name the file, and a legal name", "[cli]") {
-  const TopoFolder shell;
-  shell.write("l.json",
-              "{\"model_type\": \"llama\", \"hidden_size\": 1024, \"num_hidden_layers\": 2, "
-              "\"num_attention_heads\": 8, \"intermediate_size\": 2048}\n");
-  shell.write("l.yaml", "cluster: {node: dgx-a100}\nmodel: {config: l.json}\nplan: {micro_batch_size: 1}\n");
-  CHECK_THAT(shell.trainyard("run l.yaml").err, Contains("l.json:1:1: ") && Contains("vocab_size"));
-  CHECK_THAT(shell.trainyard("run gpt2-xl-ddp-dgx-a100 --set 'faults={links: [{link: x -> y, factor: 0.5}]}'").err,
-             Contains("unknown link \"x -> y\"; known: "));
-}
-
 TEST_CASE("run says that the site has no room for the nodes", "[run][cli]") {
   const TopoFolder shell;
   const std::string run = "run gpt2-xl-ddp-dgx-a100 --no-what-if --set ";

@@ -53,16 +53,14 @@ std::string head(const BenchTable& table) {
     text +=
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled),\n"
         "# and so no interval: no measured time is that of such messages\n";
-  if (!table.scaled.empty()) text += fmt::format("# this {} was not measured: {}\n", table.device, table.scaled);
+  if (!table.scaled.empty()) text += fmt::format("# not fitted to this {}: {}\n", table.device, table.scaled);
   if (!table.judged.empty() && !has_intervals(table)) text += fmt::format("# error to expect: {}\n", table.judged);
   if (has_intervals(table)) {
     const int systems = CollectiveDoubt::shipped().systems(o.kind);
-    text += fmt::format("# 80 % of measured times lie between the columns from and to ({}: {})\n", o.kind,
-                        systems == 0   ? "not measured, so the widest of all"
-                        : systems == 1 ? "1 measured system"
-                                       : fmt::format("{} measured systems{}", systems,
-                                                     table.scaled.empty() ? "" : " of other devices")) +
-            "# errors differ below 64 KiB, below 64 MiB and above, so from may fall where such a range begins\n";
+    text +=
+        fmt::format("# 80 % of measured times lie between the columns from and to ({}: {})\n", o.kind,
+                    systems == 0 ? "not measured, so the widest of all" : counted_noun(systems, "measured system")) +
+        "# errors differ below 64 KiB, below 64 MiB and above, so from may fall where such a range begins\n";
     if (const NcclRatios::Sizes& sizes = o.measured; sizes.most.value > 0)
       text += fmt::format(
           "# from {} to {} the node is anchored to collectives of its own, and only their scatter is left\n",
@@ -126,8 +124,8 @@ const JsonFields<BenchTable>& table_fields() {
               "mode", "", [](const T& t) { return std::string(kModeNames[static_cast<std::size_t>(t.options.mode)]); },
               "how messages move: rendezvous, eager, put or get")
           .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
-          .value("scaled", "", &T::scaled, "why the time of a modelled collective is less certain than a fit")
-          .when(&T::scaled, "if this device was not measured")
+          .value("scaled", "", &T::scaled, "from which fit and by which rates a modelled collective is scaled")
+          .when(&T::scaled, "if the model was not fitted to this device")
           .value("unfinished", "", &T::unfinished, "how many sizes are done")
           .when(&T::unfinished, "if a signal ended the benchmark")
           .list("rows", &T::rows, bench_fields(), "a row for each size");
