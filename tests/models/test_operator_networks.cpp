@@ -230,7 +230,7 @@ TEST_CASE("rows of a sample are not divided over context ranks, and rows of toke
 }
 
 TEST_CASE("faulty lists of operators are refused at their place", "[network][operators][errors]") {
-  const auto with = [](const std::string& operators, const std::string& sizes = "{hidden: 8, image: tokens - 4}") {
+  const auto with = [](const std::string& operators, const std::string& sizes = "{hidden: 8}") {
     return "{model_type: operators, tokens: 16, sizes: " + sizes + ", layers: [{layer: head, operators: [" + operators +
            "]}]}";
   };
@@ -247,7 +247,7 @@ TEST_CASE("faulty lists of operators are refused at their place", "[network][ope
   CHECK_THROWS_WITH(parsed_config(refusal("linear")), Contains("expected an operator, such as linear"));
   CHECK_THROWS_WITH(parsed_config(with("linear: {in: 1, out: 2}", "{tokens: 8}")),
                     Contains("tokens has a meaning of its own"));
-  const TransformerConfig config = parsed_config(refusal("linear: {in: 1, out: 2, rows: image}"));
+  const TransformerConfig config = parsed_config(with("linear: {in: 1, out: 2, rows: image}", "{image: tokens - 4}"));
   CHECK_THROWS_WITH(transformer_network(config, 1, 4, Precision::bf16), Contains("is 0 with 4 tokens"));
   TransformerOptions two;
   two.sharding.tensor = 2;
@@ -299,6 +299,13 @@ TEST_CASE("sizes are whole where they count elements, and their errors name thei
         "config.json:7:25: model.layers: linear: in: \"hidden / 3\" is 2.666666667; expected a whole number");
   CHECK(error("  hidden: 8\n  inner: 4 * hiden\n") ==
         "config.json:5:10: model.sizes.inner: no size \"hiden\"; did you mean \"hidden\"?");
+  CHECK(
+      error("  hidden: 8\n  hid: 8\n") ==
+      "config.json:5:3: model.sizes.hid: no layer and no other size reads it; expected a formula with hid, or no such "
+      "size");
+  CHECK(error("  hidden: 8\n  inner: 4 * hidden\n").find("model.sizes.inner: no layer") != std::string::npos);
+  CHECK(error("  hidden: 2 * hid\n  hid: 8\n").find("model.sizes.hidden: no size \"hid\"") != std::string::npos);
+  CHECK(error("  hid: 8\n  hidden: 2 * hid\n").empty());
 }
 
 TEST_CASE("widths of rows are compared between operators, branches and layers", "[network][operators][errors]") {
@@ -353,7 +360,7 @@ TEST_CASE("widths of rows are compared between operators, branches and layers", 
   CHECK(
       head(
           "linear: {in: 8, out: 24, parts: 3}, rms_norm: {heads: 2, width: 4}, rotary: {width: 16}, attention: {heads: "
-          "2, width: 4}, kernel: {moved: 8}, linear: {in: 5, out: 4}, cross_entropy: {rows: 4, classes: 9}")
+          "2, width: 4}, kernel: {moved: 8}, linear: {in: 5, out: 4}, cross_entropy: {rows: 4, classes: inner}")
           .empty());
 }
 

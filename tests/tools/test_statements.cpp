@@ -387,7 +387,10 @@ TEST_CASE("flags that nothing would heed, and values in the wrong place, are ref
         {bench + "--fidelity modelled --algorithm ring", "--algorithm ring: the fitted model of NCCL"},
         {bench + "--chunk 128K --algorithm chain",
          "--chunk 128KiB: trainyard bench.chunk: it would change nothing in chain"},
-        {bench + "--torus [2,4] --algorithm ring", "--torus [2,4]: ring has no torus"},
+        {bench + "--torus [2,4]", "--torus [2,4]: the fitted model of NCCL"},
+        {bench + "--torus [2,4] --algorithm ring",
+         "--torus [2,4]: trainyard bench.torus: it would change nothing in ring; it is for algorithms of a torus"},
+        {bench + "--torus [1,8] --algorithm ring", "--torus [1,8]: trainyard bench.torus: it would change nothing"},
         {"bench all_gather --on dgx-h100 --op average", "--op average: all-gather reduces nothing"},
         {"topo design --hosts 64 --ports 8 --hosts-per-rack 8 --racks-per-row 0", "--racks-per-row 0: "},
         {"sweep naive-vs-gpipe --set plan.recompute=none,full --top 0", "--top 0: "},
@@ -402,6 +405,9 @@ TEST_CASE("flags that nothing would heed, and values in the wrong place, are ref
     CHECK_THAT(answer.err, StartsWith(error));
   }
   CHECK(shell.trainyard(bench + "--algorithm chain-pipelined --chunk 128K").exit == 0);
+  for (const char* reader : {"torus", "torus-2d", "auto"})
+    for (const char* lengths : {"[2,4]", "[1,8]"})
+      CHECK(shell.trainyard(bench + "--algorithm " + reader + " --torus " + lengths).exit == 0);
   CHECK(shell.trainyard("topo design --hosts 64 --ports 8 --hosts-per-rack 8 --cable-lengths 300,1").exit == 0);
 }
 

@@ -114,8 +114,12 @@ TEST_CASE("more queue pairs spread a message over more hashed paths, and fewer f
   CHECK(many < 150);
   const ClusterSpec alone = hosts_on(16, clos("{down: 8}", ", routing: ecmp, queue_pairs: 3"));
   CHECK(transfer_ms(alone, {{0, 8, Bytes{1e9}}}) == near(100));  // its own HCA is the limit
-  for (const char* key : {", queue_pairs: 4", ", seed: 4"})
-    CHECK_THAT(user_error([key] { hosts_on(4, clos("{down: 2}", key)); }), Catch::Contains("expected routing: ecmp"));
+  for (const auto& [key, error] : {std::pair{", queue_pairs: 4", "expected routing: ecmp"},
+                                   {", seed: 4", ": seed: with routing ecmp, adaptive or flowlets only"},
+                                   {", flowlet: 1 MB", ": flowlet: with routing flowlets only"}})
+    CHECK_THAT(user_error([key = key] { hosts_on(4, clos("{down: 2}", key)); }), Catch::Contains(error));
+  CHECK_THAT(user_error([] { hosts_on(4, "{base: dragonfly, seed: 4}"); }),
+             Catch::Contains(": seed: with routing valiant only"));
   for (const char* routing : {"ecmp", "adaptive", "flowlets"})
     CHECK_NOTHROW(hosts_on(4, clos("{down: 2}", std::string(", seed: 4, routing: ") + routing)));
 }

@@ -118,7 +118,8 @@ TEST_CASE("errors of flowlets name their key", "[flowlets][fabrics]") {
   const auto error_of = [](const std::string& fields) {
     return [fields] { make_fabric("folded-clos", "{levels: [{down: 4}], " + fields + "}"); };
   };
-  CHECK_THROWS_WITH(error_of("routing: adaptive, flowlet: 1 MB")(), Catch::Contains("expected routing: flowlets"));
+  CHECK_THROWS_WITH(error_of("routing: adaptive, flowlet: 1 MB")(),
+                    Catch::Contains("flowlet: with routing flowlets only"));
   CHECK_THROWS_WITH(error_of("routing: flowlets, flowlet: 0.1 B")(), Catch::Contains("too small"));
 }
 

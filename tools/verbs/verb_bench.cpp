@@ -218,20 +218,19 @@ int read_gpus(const std::string& text, int all, const std::string& machine) {
   return static_cast<int>(gpus);
 }
 
-/// Throws UserError for flags that the fitted model, the algorithm or the operation does not heed.
+/// Throws UserError for flags that the fitted model or the operation does not heed. read_collective refuses those that the
+/// algorithm does not heed.
 void refuse_unused(const Flags& flags, Operation operation) {
   const bool modelled = flags.fidelity == "modelled";
-  if (modelled && (flags.channels != 0 || !flags.algorithm.empty() || !flags.chunk.empty()))
+  if (modelled && (flags.channels != 0 || !flags.algorithm.empty() || !flags.chunk.empty() || !flags.torus.empty()))
     throw UserError(
         fmt::format("{}: the fitted model of NCCL chooses algorithm, channels and chunks itself; expected {}",
                     flags.channels != 0        ? fmt::format("--channels {}", flags.channels)
                     : !flags.algorithm.empty() ? "--algorithm " + flags.algorithm
-                                               : "--chunk " + flags.chunk,
+                    : !flags.chunk.empty()     ? "--chunk " + flags.chunk
+                                               : "--torus " + flags.torus,
                     flags.algorithm.empty() ? "an algorithm beside it, for example --algorithm ring"
                                             : "--fidelity messages or flows"));
-  if (!flags.torus.empty() && !flags.algorithm.starts_with("torus"))
-    throw UserError(fmt::format("--torus {}: {} has no torus; expected --algorithm torus or torus-2d", flags.torus,
-                                flags.algorithm.empty() ? "NCCL" : flags.algorithm));
   if (flags.reduction != "sum" && !reduces(operation))
     throw UserError(fmt::format("--op {}: {} reduces nothing; all_reduce, reduce_scatter and reduce do",
                                 flags.reduction, name_of(operation)));

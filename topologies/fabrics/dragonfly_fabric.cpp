@@ -216,8 +216,7 @@ std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
   s.global_rate = fields.bandwidth("global_rate", s.link_rate);
   s.valiant = fields.choice("routing", {"minimal", "valiant"}, "minimal") == "valiant";
   s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
-  if (fields.has("seed") && !s.valiant)
-    fail(fields.place_of("seed"), fields.what() + ": seed: expected routing: valiant beside it, which draws groups");
+  fields.require_condition("seed", s.valiant, "with routing valiant");
   return std::make_shared<DragonflyFabric>(s);
 }
 

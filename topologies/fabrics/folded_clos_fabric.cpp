@@ -259,16 +259,12 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   shape.hash.adaptive = routing == "adaptive" || routing == "flowlets";
   // Half of the bytes of data centres lie in flowlets of at most 500 kB (Alizadeh et al. 2014, Figure 5, gaps of 500 us).
   constexpr Bytes kFlowlet{500e3};
-  const bool states_flowlet = fields.has("flowlet");
   const Bytes flowlet = fields.bytes("flowlet", kFlowlet);
-  if (states_flowlet && routing != "flowlets")
-    fail(fields.place_of("flowlet"), fields.what() + ": flowlet: expected routing: flowlets beside it");
+  fields.require_condition("flowlet", routing == "flowlets", "with routing flowlets");
   if (routing == "flowlets") shape.hash.flowlet = flowlet;
   shape.hashed = routing != "spray";
   shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
-  if (fields.has("seed") && !shape.hashed)
-    fail(fields.place_of("seed"),
-         fields.what() + ": seed: expected routing: ecmp beside it; sprayed messages take all paths");
+  fields.require_condition("seed", shape.hashed, "with routing ecmp, adaptive or flowlets");
   constexpr int kMostQueuePairs = 128;  // NCCL's limit, NVIDIA/nccl, src/transport/net_ib.cc
   shape.hash.queue_pairs = fields.integer_within<int>("queue_pairs", 1, kMostQueuePairs, 1);
   if (shape.hash.queue_pairs > 1 && routing != "ecmp")

@@ -326,6 +326,10 @@ std::optional<Node> operator_document(const Node& config) {
         const Node mapping = *section;
         std::erase_if(entry.fields, [](const auto& field) { return field.first == kSection.name; });
         ConfigReader(config, mapping, entry).read();
+        // Some sizes only say how the config is read, such as the number of positions.
+        Node& sizes = *entry.find("sizes");
+        for (const std::string& size : unread_sizes(sizes, {entry.find("layers")}))
+          std::erase_if(sizes.fields, [&size](const auto& field) { return field.first == size; });
         return entry;
       }
   }

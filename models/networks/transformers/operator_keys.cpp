@@ -67,8 +67,8 @@ const OperatorKeys& operator_keys(const std::string& word, const Place& place) {
 
 std::string operator_example(const OperatorKeys& keys) {
   return fmt::format(
-      "{{model_type: operators, tokens: 1024, sizes: {{hidden: 1024, heads: 16, inner: 4096}}, layers: [{{layer: "
-      "example, operators: [{}: {}]}}]}}",
+      "{{model_type: operators, tokens: 1024, sizes: {{hidden: 1024, heads: 16}}, layers: [{{layer: example, "
+      "operators: [{}: {}]}}]}}",
       keys.name, keys.example);
 }
 

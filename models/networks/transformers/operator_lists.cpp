@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -236,6 +237,31 @@ void check_tied(const std::vector<ListedOperator>& operators, const ListedOperat
   }
 }
 
+/// True if a formula contains this name as a whole word.
+bool has_name(std::string_view formula, std::string_view name) {
+  const auto is_letter = [&formula](std::size_t i) {
+    return i < formula.size() && (std::isalnum(static_cast<unsigned char>(formula[i])) != 0 || formula[i] == '_');
+  };
+  for (std::size_t i = formula.find(name); i != std::string_view::npos; i = formula.find(name, i + 1))
+    if ((i == 0 || !is_letter(i - 1)) && !is_letter(i + name.size())) return true;
+  return false;
+}
+
+bool has_name_below(const Node& node, std::string_view name) {
+  return (node.kind == Node::Kind::scalar && has_name(node.scalar, name)) ||
+         std::ranges::any_of(node.items, [name](const Node& item) { return has_name_below(item, name); }) ||
+         std::ranges::any_of(node.fields, [name](const auto& field) { return has_name_below(field.second, name); });
+}
+
+/// Refuses sizes that nothing reads. `readers`: the layers, and the section `hugging_face` or null.
+void require_readers(const Node& sizes, std::initializer_list<const Node*> readers) {
+  const std::vector<std::string> unread = unread_sizes(sizes, readers);
+  if (unread.empty()) return;
+  fail(sizes.find(unread.front())->key_place,
+       fmt::format("model.sizes.{0}: no layer and no other size reads it; expected a formula with {0}, or no such size",
+                   unread.front()));
+}
+
 }  // namespace
 
 double any_value(const std::string& formula, const SizeValues& sizes, const Place& place, const std::string& what) {
@@ -262,6 +288,22 @@ double size_value(const std::string& formula, const SizeValues& sizes, const Pla
   return value;
 }
 
+std::vector<std::string> unread_sizes(const Node& sizes, std::initializer_list<const Node*> readers) {
+  // Tensor ranks divide heads, and reports count words of the vocabulary and elements of `hidden` (read_operators).
+  static constexpr std::string_view names_of_network[] = {"hidden", "vocabulary", "heads", "key_value_heads"};
+  std::vector<std::string> unread;
+  for (const auto& [name, node] : sizes.fields) {
+    const auto reads = [&name = name](const Node* reader) { return reader && has_name_below(*reader, name); };
+    const auto reads_in_other = [&name = name](const auto& other) {
+      return other.first != name && has_name(other.second.scalar, name);
+    };
+    if (std::ranges::find(names_of_network, name) == std::end(names_of_network) &&
+        std::ranges::none_of(readers, reads) && std::ranges::none_of(sizes.fields, reads_in_other))
+      unread.push_back(name);
+  }
+  return unread;
+}
+
 SizeValues OperatorLists::values(double tokens) const {
   SizeValues all{{"tokens", tokens}, {"sample", 1}};
   for (const NamedSize& size : sizes)
@@ -272,12 +314,14 @@ SizeValues OperatorLists::values(double tokens) const {
 OperatorLists read_operator_lists(Fields& fields, double tokens) {
   OperatorLists lists;
   check_hugging_face(fields);
-  if (const Node* sizes =
-          fields.child({"sizes",
-                        "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and "
-                        "of sample (1), for example {hidden: 512, inner: 4 * hidden}. Default: none."})) {
-    if (sizes->kind != Node::Kind::map) fail(sizes->place, "model.sizes: expected a map, such as {hidden: 64}");
-    for (const auto& [name, node] : sizes->fields) {
+  const Node* stated_sizes =
+      fields.child({"sizes",
+                    "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and "
+                    "of sample (1), for example {hidden: 512, heads: hidden / 64}. Default: none."});
+  if (stated_sizes) {
+    if (stated_sizes->kind != Node::Kind::map)
+      fail(stated_sizes->place, "model.sizes: expected a map, such as {hidden: 64}");
+    for (const auto& [name, node] : stated_sizes->fields) {
       if (name == "tokens" || name == "sample")
         fail(node.key_place, fmt::format("model.sizes: {} has a meaning of its own; choose another name", name));
       if (node.kind != Node::Kind::scalar) fail(node.place, fmt::format("model.sizes.{}: expected a formula", name));
@@ -304,6 +348,7 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
     check_tied(layer.operators, lists.layers.front().operators.front(), &layer == &lists.layers.back(), sizes);
   }
   check_widths(lists, sizes);
+  if (stated_sizes) require_readers(*stated_sizes, {&layers, fields.child("hugging_face")});
   return lists;
 }
 

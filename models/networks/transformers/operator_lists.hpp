@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,6 +63,10 @@ void check_widths(const OperatorLists&, const SizeValues&);
 
 /// Reads `sizes` and `layers`, and computes each size once for sequences of `tokens`. Throws UserError with the place.
 OperatorLists read_operator_lists(Fields&, double tokens);
+
+/// Returns the named sizes that none of these parts of a network reads, and no other size. A null part is left out. Texts
+/// that a condition leaves out count as readers.
+std::vector<std::string> unread_sizes(const Node& sizes, std::initializer_list<const Node*> readers);
 
 /// Returns the entry of the catalog whose section `hugging_face` is for a config, with the sizes of the config. No value:
 /// no entry is for such a config. Throws UserError for keys and values that the layers are not written for.

@@ -88,11 +88,15 @@ void require_effect(Fields& fields, const CollectiveChoice& choice, const std::s
     if (with_pieces(1) == with_pieces(4))
       refuse("chunk", "algorithms that pass data on in pieces, such as double-binary-tree");
   }
-  const std::vector<int>& torus = choice.settings.torus;
-  if (torus.size() < 2 || std::ranges::find(torus, 1) != torus.end()) return;
-  const CollectiveSettings line = changed([ranks](CollectiveSettings& s) { s.torus = {1, ranks}; });
-  if (peers_of(collective, {0, ranks, &choice.settings}) == peers_of(collective, {0, ranks, &line}) &&
-      first_operations(collective, ranks, choice.settings) == first_operations(collective, ranks, line))
+  int rows = 2;
+  while (rows < ranks && ranks % rows != 0) ++rows;
+  if (!fields.has("torus") || rows >= ranks) return;
+  const auto on_torus = [&](std::vector<int> lengths) {
+    return changed([&lengths](CollectiveSettings& s) { s.torus = std::move(lengths); });
+  };
+  const CollectiveSettings grid = on_torus({rows, ranks / rows}), line = on_torus({1, ranks});
+  if (peers_of(collective, {0, ranks, &grid}) == peers_of(collective, {0, ranks, &line}) &&
+      first_operations(collective, ranks, grid) == first_operations(collective, ranks, line))
     refuse("torus", "algorithms of a torus, such as torus-2d");
 }
 
