@@ -6,9 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
@@ -204,6 +206,24 @@ TEST_CASE("the ideal stack has no error to expect, and real stacks are slower", 
     CAPTURE(stack);
     CHECK(step_with(stack) > ideal);
   }
+}
+
+TEST_CASE("a backbone that is trained without a loss is said to have none", "[trust]") {
+  const auto scenario = [](const char* model, const char* mode = "") {
+    return read_scenario_text(
+        fmt::format("cluster: {{node: dgx-a100}}\nmodel: {}\nplan: {{micro_batch_size: 1{}}}\n", model, mode),
+        "backbone.yaml");
+  };
+  const Scenario backbone = scenario("dinov2-base");
+  CHECK_THAT(
+      on_one_line(trust_lines(backbone)),
+      Contains("dinov2-base has no loss: its last layer, head, gives rows of width hidden, and a loss is not timed"));
+  const ListedLayer* end = end_without_loss(backbone);
+  REQUIRE(end != nullptr);
+  CHECK(end->operators.back().word == "layer_norm");
+  CHECK_THAT(trust_lines(scenario("dinov2-base", ", mode: inference")), !Contains("no loss"));
+  for (const char* with_loss : {"dit-xl-2", "siglip-base", "bert-base"})
+    CHECK_THAT(trust_lines(scenario(with_loss)), !Contains("no loss"));
 }
 
 TEST_CASE("the error to expect is that of the step's interval, and it allows for a slow host", "[trust]") {

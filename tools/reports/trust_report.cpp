@@ -7,8 +7,10 @@
 #include <map>
 #include <set>
 
+#include "models/networks/transformers/operator_lists.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"
@@ -167,6 +169,14 @@ std::string slow_host_line(const Scenario& s, const Result& r) {
       report_label(""), factor);
 }
 
+/// Says that the network is trained without the operators of a loss; "": it has one.
+std::string loss_line(const Scenario& s) {
+  const ListedLayer* end = end_without_loss(s);
+  if (!end) return "";
+  return fmt::format("{}{} has no loss: its last layer, {}, gives rows of width {}, and a loss is not timed\n",
+                     report_label(""), s.model.entry.name, end->name, end->width);
+}
+
 }  // namespace
 
 std::string trust_lines(const Scenario& s, const Result* r, const char* source_flag) {
@@ -174,7 +184,7 @@ std::string trust_lines(const Scenario& s, const Result* r, const char* source_f
   const std::string announced =
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
-  return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + announced +
+  return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + announced + loss_line(s) +
          fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),
                      unverified_figures(s.sources), s.sources.size(), source_flag,
                      s.ranks() > 1 ? ", and the errors of collectives" : "");

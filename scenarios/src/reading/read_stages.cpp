@@ -154,16 +154,21 @@ void check_stages(Scenario& s) {
   }
 }
 
-void refuse_missing_parts(const Scenario& s) {
+const ListedLayer* end_without_loss(const Scenario& s) {
   const TransformerConfig* config = s.model.entry.transformer();
+  if (s.plan.inference || !config || !config->lists || config->lists->layers.back().width.empty()) return nullptr;
+  return &config->lists->layers.back();
+}
+
+void refuse_missing_parts(const Scenario& s) {
   const Node* model = s.document.find("model");
-  // Backbones of the catalog and of configs may be trained with a loss that they do not have.
+  // Backbones of the catalog and of configs may be trained with a loss that they do not have; the report says so.
   const bool is_written = model && model->find("layers");
-  if (!s.plan.inference && is_written && config && config->lists && !config->lists->layers.back().width.empty())
-    fail(config->lists->layers.back().place,
+  if (const ListedLayer* end = end_without_loss(s); end && is_written)
+    fail(end->place,
          fmt::format("model.layers: {}, the last layer, gives rows of width {}, and nothing computes a loss to train "
                      "with; expected cross_entropy as its last operator, without width, or plan.mode: inference",
-                     config->lists->layers.back().name, config->lists->layers.back().width));
+                     end->name, end->width));
   const Node* plan = s.document.find("plan");
   const Node* modules = plan ? plan->find("recompute_modules") : nullptr;
   if (!modules) return;

@@ -5,6 +5,8 @@
 
 namespace trainyard {
 
+struct ListedLayer;
+
 /// Reads `plan.pipeline.stages: [{layers, tensor, data, linear_split}, ...]`: the layers and ranks of each stage. The
 /// ranks lie on the cluster with the largest stage first, so that stages whose sizes divide each other use as few nodes
 /// as possible. `sharding` gets the widest tensor axis. Does nothing if the plan has no such key. Throws UserError with
@@ -23,7 +25,10 @@ void check_stages(Scenario&);
 
 /// The parts of blocks that plan.recompute_modules names, as Megatron-Core does, in the order of RecomputedPart.
 constexpr std::array<const char*, 6> kRecomputedModules{"layernorm", "moe_act", "mla_up_proj", "moe", "mlp", "mlp_act"};
-/// Throws UserError if plan.recompute_modules names a part that no block of the network has. The scenario must have its
+/// The last layer of a network of operators that is trained although none of its layers computes a loss. Null: there is a
+/// loss, or the plan is one of inference.
+const ListedLayer* end_without_loss(const Scenario&);
+/// Throws UserError if the scenario writes a network without a loss, or if plan.recompute_modules names a part that no block of the network has. The scenario must have its
 /// model.
 void refuse_missing_parts(const Scenario&);
 
