@@ -8,6 +8,23 @@ namespace trainyard {
 /// The meaning of a colour: the contents of a slot (`plain` to `stale`), or a colour that a legend explains.
 enum class Tone : std::uint8_t { plain, empty, part, complete, stale, grey, blue, green, yellow, purple, orange, pale };
 
+/// The initial data of `rank` in `slot`, counted `count` times.
+struct Contribution {
+  int slot = 0, rank = 0, count = 1;
+  bool operator==(const Contribution&) const = default;
+};
+
+/// The contents of one slot of a buffer.
+struct SlotContent {
+  std::vector<Contribution> parts;  ///< sorted by slot, then by rank; empty: no data yet
+  bool divided = false;             ///< the sum is divided by the number of ranks (an average)
+  bool unknown = false;             ///< a mixture whose parts cannot be recovered
+  bool complete = false;            ///< the slot has the operation's final result
+  bool stale = false;               ///< the data belong to another slot
+  bool changed = false;             ///< the previous step changed it
+  std::string text;                 ///< "a0+a2", "max(a0,a2)", "a0·a2", "(a0+a1)/2", "0→2"; "·" if empty
+};
+
 struct LessonCell {
   std::string text;
   Tone tone = Tone::plain;

@@ -9,6 +9,7 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/collectives/switch_actors.hpp"
+#include "scenarios/src/lessons/slot_symbols.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/index.hpp"
 #include "sim/observers/values.hpp"

@@ -4,7 +4,6 @@
 
 #include "models/software/stack.hpp"
 #include "scenarios/src/lessons/lesson_view.hpp"
-#include "scenarios/src/lessons/slot_symbols.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "topologies/cluster.hpp"
 
