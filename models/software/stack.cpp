@@ -38,6 +38,15 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   fields.read(
       {"overlap_parameters", "Whether parameters are gathered during the next forward pass with ZeRO stages 1 and 2."},
       parallel.overlap_parameters);
+  fields.read({"broadcast_parameters",
+               "Whether ranks own whole tensors and broadcast them after their update with ZeRO stages 1 and 2. false: "
+               "all gather equal shares."},
+              parallel.broadcast_parameters);
+  fields.read(
+      {"all_reduce_gradients",
+       "Whether all replicas all-reduce gradients with ZeRO stage 1. false: each rank gets the sums of its share "
+       "alone."},
+      parallel.all_reduce_gradients);
   fields.read({"overlap_slices",
                "Whether copies of states on several slices of chips sum their gradients "
                "during the backward pass. false: it waits for each sum."},

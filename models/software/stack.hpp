@@ -71,7 +71,11 @@ struct SoftwareStack : Fusions {
     double user_buffers = 0;
     double user_buffers_fp8 = 0;     ///< `user_buffers` for products in fp8, which take half the time
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: parameters are gathered while the next forward pass goes on
-    bool overlap_slices = true;      ///< default of a plan's `overlap_copies` on several slices of chips
+    /// ZeRO 1 and 2: ranks own whole tensors and broadcast them after their update. false: all gather equal shares.
+    bool broadcast_parameters = false;
+    /// ZeRO 1: all replicas all-reduce gradients. false: each rank gets the sums of its share alone.
+    bool all_reduce_gradients = false;
+    bool overlap_slices = true;    ///< default of a plan's `overlap_copies` on several slices of chips
     bool overlap_experts = false;  ///< a forward and a backward pass alternate, so that exchanges of experts are hidden
     bool overlap_pipeline = true;  ///< no stage waits for its messages to be sent
     bool scatter_gather = false;   ///< each tensor rank sends a part of the tensor that all have to the next stage

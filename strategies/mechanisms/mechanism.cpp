@@ -63,8 +63,7 @@ const MechanismKind& chosen_kind(Fields& fields) {
 double Mechanism::operations(const TrainingPlan& plan) const {
   const LaneGroups& lane = plan.lane(Lane::gradients);
   if (!lane.is_used()) return 0;
-  const Operation operation = plan.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
-  const Collective& collective = *lane.algorithm[static_cast<std::size_t>(operation)];
+  const Collective& collective = *lane.algorithm[static_cast<std::size_t>(plan.gradient_operation())];
   double sum = 0;
   for (int number = 0; number < plan.mesh.pipeline; ++number) {
     const StagePlan& stage = plan.stages[number];

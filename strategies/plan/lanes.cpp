@@ -34,6 +34,11 @@ std::vector<int> share_group(const TrainingPlan& plan, int rank) {
   return members;
 }
 template <bool experts>
+std::vector<int> gradient_group(const TrainingPlan& plan, int rank) {
+  if (!plan.all_reduces_gradients) return zero_group(plan, rank, experts);
+  return experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
+}
+template <bool experts>
 std::vector<int> state_group(const TrainingPlan& plan, int rank) {
   return zero_group(plan, rank, experts);
 }
@@ -57,7 +62,9 @@ std::vector<int> tied_group(const TrainingPlan& plan, int rank) {
 }
 
 bool shards_states(const TrainingPlan& plan) { return plan.zero != ZeroStage::none; }
-bool has_state_copies(const TrainingPlan& plan) { return shards_states(plan) && plan.zero_group > 0; }
+bool has_state_copies(const TrainingPlan& plan) {
+  return shards_states(plan) && plan.zero_group > 0 && !plan.all_reduces_gradients;
+}
 bool trains_experts(const TrainingPlan& plan) {
   return std::ranges::any_of(plan.network->layers, [](const Layer& layer) {
     return std::ranges::any_of(layer.parameters, [](const auto& p) { return p.expert && !p.frozen; });
@@ -73,10 +80,10 @@ struct LaneKind {
 using Plan = const TrainingPlan&;
 constexpr std::array<LaneKind, kLanes> kKinds{{
     // in the order of `Lane`
-    {"gradients", [](Plan) { return true; }, state_group<false>},
+    {"gradients", [](Plan) { return true; }, gradient_group<false>},
     {"parameters", shards_states, state_group<false>},
     {"copies", has_state_copies, share_group<false>},
-    {"expert gradients", trains_experts, state_group<true>},
+    {"expert gradients", trains_experts, gradient_group<true>},
     {"expert parameters", [](Plan p) { return shards_states(p) && trains_experts(p); }, state_group<true>},
     {"expert copies", [](Plan p) { return has_state_copies(p) && trains_experts(p); }, share_group<true>},
     {"tensor", [](Plan p) { return p.mesh.tensor > 1 || !p.mesh.widths.empty(); }, axis_group<Axis::tensor>},
@@ -126,6 +133,8 @@ bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
 /// True if ranks of the lane may run the operation. In an all-to-all every rank has every other one as a peer, so it is
 /// listed only where it is used.
 bool is_run(const TrainingPlan& plan, Lane lane, Operation operation) {
+  if (operation == Operation::broadcast)
+    return plan.broadcasts_parameters && (lane == Lane::parameters || lane == Lane::expert_parameters);
   const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
   if (operation == Operation::all_to_all && (of_gradients || is_of_rows(lane) || lane == Lane::ulysses)) return true;
   const bool is_of_layers = operation == Operation::all_to_all || operation == Operation::send_recv;

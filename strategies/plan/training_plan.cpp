@@ -1,6 +1,8 @@
 #include "strategies/plan/training_plan.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 
 #include "sim/index.hpp"
 
@@ -33,6 +35,26 @@ std::vector<GradientBucket> buckets_of(const TrainingPlan& plan, const StagePlan
 ZeroShares zero_shares(ZeroStage zero, double replicas) {
   const auto divisor = [&](ZeroStage stage) { return zero >= stage ? replicas : 1; };
   return {divisor(ZeroStage::parameters), divisor(ZeroStage::gradients), divisor(ZeroStage::optimizer)};
+}
+
+double shares_of_owners(const std::vector<const Layer*>& layers, bool experts, std::size_t ranks) {
+  std::vector<double> tensors;
+  for (const Layer* layer : layers)
+    for (const ParameterTensor& tensor : layer->parameters)
+      if (!tensor.frozen && tensor.expert == experts) tensors.push_back(tensor.elements);
+  if (tensors.empty()) return static_cast<double>(ranks);
+  std::ranges::sort(tensors, std::greater<>());
+  std::priority_queue<double, std::vector<double>, std::greater<>> owners;
+  for (std::size_t rank = 0; rank < ranks; ++rank) owners.push(0);
+  double fullest = 0, all = 0;
+  for (const double elements : tensors) {
+    const double owned = owners.top() + elements;
+    owners.pop();
+    owners.push(owned);
+    fullest = std::max(fullest, owned);
+    all += elements;
+  }
+  return all / fullest;
 }
 
 void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_parts, const BucketChoice& buckets) {

@@ -111,7 +111,11 @@ struct TrainingPlan : StepOptions {
   bool tied = false;
 
   Bytes gradient_element, parameter_element;  ///< size of an element on the wire
-  Work accumulation;                          ///< for one element: adds a gradient to that of earlier micro-batches
+  /// ZeRO stages 1 and 2: the owners of whole tensors broadcast them, as a model times it. false: ranks gather shares.
+  bool broadcasts_parameters = false;
+  /// ZeRO stage 1: replicas all-reduce gradients, also those of other ZeRO groups. false: they reduce and scatter them.
+  bool all_reduces_gradients = false;
+  Work accumulation;  ///< for one element: adds a gradient to that of earlier micro-batches
   /// Runs before the first stage's forward and the last stage's backward pass; 0: none.
   std::uint16_t micro_batch_kernel = 0;
   std::uint16_t kernel_after_routing = 0;  ///< runs after a kernel whose result the host reads; 0: none
@@ -150,6 +154,10 @@ struct TrainingPlan : StepOptions {
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
   int ranks() const { return mesh.ranks(); }
+  /// Returns how the ranks of the lane of gradients sum them.
+  Operation gradient_operation() const {
+    return zero == ZeroStage::none || all_reduces_gradients ? Operation::all_reduce : Operation::reduce_scatter;
+  }
   /// Returns the number of a rank's load (see `load_numbers`).
   int load_number(int rank) const {
     return load_numbers.empty() ? 0 : load_numbers[lane(Lane::expert).index_of_rank[rank]];
@@ -182,6 +190,10 @@ int weight_versions(const TrainingPlan&, int stage);
 
 /// Returns the divisors of parameters, gradients and optimizer states at a ZeRO stage.
 ZeroShares zero_shares(ZeroStage, double replicas);
+/// Returns the ratio of the elements of all tensors, of routed experts or of the others, to those of the fullest owner.
+/// The largest tensors are dealt first, each to the rank that has the fewest elements (InternEvo, hybrid_zero_optim.py,
+/// _partition_param_list).
+double shares_of_owners(const std::vector<const Layer*>&, bool experts, std::size_t ranks);
 
 /// Fills `stages`, one for each pipeline stage of the mesh: layers of each model chunk, tasks and buckets. Buckets
 /// with a tied weight wait for the other stage's gradient. The network, mesh, pipeline, schedule, `zero`, `tied` and

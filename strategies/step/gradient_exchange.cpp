@@ -134,8 +134,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
       co_return;
     }
     if (step_.plan.lane(lane).is_used()) {
-      const Operation operation = step_.shards() ? Operation::reduce_scatter : Operation::all_reduce;
-      co_yield collectives_.run({lane, operation, bytes, name, buffer, start});
+      co_yield collectives_.run({lane, step_.plan.gradient_operation(), bytes, name, buffer, start});
       start = collectives_.end_of(lane);
     }
     if (step_.plan.lane(over_copies).is_used() && update_policy_of(step_.plan).sums_over_copies()) {

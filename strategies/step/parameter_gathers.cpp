@@ -1,6 +1,7 @@
 #include "strategies/step/parameter_gathers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard {
 namespace {
@@ -20,6 +21,29 @@ void keep_latest_of_each_stream(std::vector<Dep>& deps) {
       same->count = std::max(same->count, dep.count);
   }
   deps = std::move(latest);
+}
+
+/// Returns the elements of each broadcast by which the owners of a bucket's tensors send them to all ranks. With as many
+/// ranks as tensors or more, each tensor (or its part in this bucket) is sent by itself. Fewer owners send several tensors
+/// at once, and each has an equal part.
+std::vector<double> broadcast_parts(const StepContext& step, const GradientBucket& bucket) {
+  double elements = 0;
+  std::size_t tensors = 0;
+  for (const GradientBucket& other : step.stage.buckets) {
+    if (other.experts != bucket.experts) continue;
+    elements += other.elements;
+    tensors += other.parts.size();
+  }
+  const auto ranks = static_cast<std::size_t>(step.shards_of(bucket).count);
+  std::vector<double> parts;
+  if (ranks >= tensors) {
+    for (const GradientBucket::Part& part : bucket.parts) parts.push_back(part.elements);
+    return parts;
+  }
+  const double owners = std::ceil(static_cast<double>(ranks) * bucket.elements / elements);
+  parts.assign(std::min(bucket.parts.size(), static_cast<std::size_t>(owners)), 0);
+  for (double& part : parts) part = bucket.elements / static_cast<double>(parts.size());
+  return parts;
 }
 
 }  // namespace
@@ -73,8 +97,13 @@ Ops ParameterGathers::gather(std::size_t index, Dep start) {
   if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, arguments);
   if (start.count == 0 || step_.plan.values) start = step_.out.last_operation(TrainingStreams::compute);
   const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::parameters, index});
-  co_yield collectives_.run({lane, Operation::all_gather, bucket.gathered() * step_.plan.parameter_element,
-                             step_.words.gather_parameters, buffer, start});
+  if (step_.plan.broadcasts_parameters)
+    for (const double elements : broadcast_parts(step_, bucket))
+      co_yield collectives_.run({lane, Operation::broadcast, elements * step_.plan.parameter_element,
+                                 step_.words.broadcast_parameters, buffer, start});
+  else
+    co_yield collectives_.run({lane, Operation::all_gather, bucket.gathered() * step_.plan.parameter_element,
+                               step_.words.gather_parameters, buffer, start});
   if (step_.plan.values) co_yield step_.call_on(collectives_.receives(lane), TrainingCall::take_parameters, arguments);
 }
 

@@ -309,15 +309,16 @@ TrainingNames::TrainingNames(const TrainingPlan& plan, Names& all) : names(all) 
     const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
-  const bool shared_out = plan.zero != ZeroStage::none;
   const std::string exchange = update_policy_of(plan).exchange();
+  const bool scatters = plan.gradient_operation() == Operation::reduce_scatter;
   group(Lane::gradients, !exchange.empty()  ? exchange
                          : plan.compression ? "compressed gradients"
-                         : shared_out       ? "reduce-scatter of gradients"
+                         : scatters         ? "reduce-scatter of gradients"
                                             : "all-reduce");
   group(Lane::expert_gradients, "gradients of experts");
-  group(Lane::parameters, "all-gather of parameters");
-  group(Lane::expert_parameters, "all-gather of parameters");
+  const char* parameters = plan.broadcasts_parameters ? "broadcast of parameters" : "all-gather of parameters";
+  group(Lane::parameters, parameters);
+  group(Lane::expert_parameters, parameters);
   group(Lane::copies, "all-reduce over copies");
   group(Lane::expert_copies, "all-reduce over copies");
   group(Lane::tensor, "tensor parallel");
@@ -339,7 +340,7 @@ TrainingNames::TrainingNames(const TrainingPlan& plan, Names& all) : names(all) 
   std::size_t most = 0;
   for (const StagePlan& stage : plan.stages) most = std::max(most, stage.buckets.size());
   for (std::size_t b = 0; b < most; ++b)
-    buckets.push_back(names.intern(fmt::format("{} bucket {}", shared_out ? "reduce-scatter" : "all-reduce", b)));
+    buckets.push_back(names.intern(fmt::format("{} bucket {}", scatters ? "reduce-scatter" : "all-reduce", b)));
 }
 
 PassTables::PassTables(const TrainingPlan& plan, Names& names)

@@ -82,6 +82,7 @@ struct TrainingNames {
   NameId wait_for_host = names.intern("wait for the host");
   NameId call = names.intern("values");
   NameId gather_parameters = names.intern("gather parameters");
+  NameId broadcast_parameters = names.intern("broadcast parameters");
   NameId drop_parameters = names.intern("drop gathered parameters");
   NameId tied = names.intern("all-reduce gradient of the tied weight");
   NameId partial = names.intern("all-reduce gradients of norms over tensor ranks");

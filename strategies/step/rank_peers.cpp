@@ -8,7 +8,7 @@ namespace trainyard {
 namespace {
 
 constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
-                               Operation::all_to_all, Operation::send_recv};
+                               Operation::all_to_all, Operation::send_recv,  Operation::broadcast};
 
 /// Returns for each stage: 1 if it exchanges activations with stage `stage`.
 std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {

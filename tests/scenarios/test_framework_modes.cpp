@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/temporary_folder.hpp"
@@ -15,14 +16,14 @@ using namespace trainyard::test;
 
 namespace {
 
-Scenario read_mode(const std::string& plan, const std::string& software = "", int nodes = 1) {
-  return read_scenario_text(
-      "cluster: {nodes: " + std::to_string(nodes) +
-          ", node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking}\n"
-          "model: {base: gpt2, n_layer: 2}\n" +
-          (software.empty() ? "" : "software: " + software + "\n") +
-          "plan: {precision: fp16, seq_length: 128, micro_batch_size: 2, " + plan + "}\n",
-      "mode.yaml");
+Scenario read_mode(const std::string& plan, const std::string& software = "", int nodes = 1,
+                   const std::string& node = "{base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}") {
+  return read_scenario_text("cluster: {nodes: " + std::to_string(nodes) + ", node: " + node +
+                                ", fabric: nonblocking}\n"
+                                "model: {base: gpt2, n_layer: 2}\n" +
+                                (software.empty() ? "" : "software: " + software + "\n") +
+                                "plan: {precision: fp16, seq_length: 128, micro_batch_size: 2, " + plan + "}\n",
+                            "mode.yaml");
 }
 
 std::string refusal(const std::string& plan, const std::string& software = "", int nodes = 1) {
@@ -41,6 +42,55 @@ TEST_CASE("HSDP shards inside a node, as groups of its replicas do", "[modes]") 
   CHECK(read_mode("data_parallel: {zero_stage: 3, zero_group: node}, tensor_parallel: 2", "", 2).plan.zero_group == 2);
   CHECK_THAT(refusal("data_parallel: {zero_stage: 3, zero_group: node}, tensor_parallel: 4", "", 2),
              Catch::Contains("has no two replicas of 4 tensor"));
+}
+
+TEST_CASE("owners of whole tensors broadcast them one after another", "[modes]") {
+  const auto stack = [](const std::string& value) {
+    return "{base: internevo, parallel: {broadcast_parameters: " + value + "}}";
+  };
+  const auto exposed = [&](const Scenario& s, const std::string& group) {
+    const std::map<std::string, double> all = simulate(s).breakdown.exposed_communication;
+    const auto found = all.find(group);
+    return found == all.end() ? 0.0 : found->second;
+  };
+  const auto read = [&](const std::string& value) {
+    return read_mode("data_parallel: {zero_stage: 1}", stack(value), 2, "dgx-a100");
+  };
+  const Scenario broadcasts = read("true"), gathers = read("false");
+  const Plan laid_out = plan(broadcasts);
+  const LaneGroup& group = laid_out.training.lane(Lane::parameters).groups.front();
+  // Sixteen ranks own a sixteenth of the tensors each.
+  const double ranks = 16, bytes = 2 * laid_out.training.network->parameters() / ranks;
+  const ModelledCost cost = group.settings.model->cost(Operation::broadcast, Bytes{bytes}, group.settings.spread(16));
+  const double each = (cost.latency + cost.wire / cost.rate + broadcasts.software.collective_launch).value;
+  CHECK(exposed(broadcasts, "broadcast of parameters") == Approx(ranks * each).epsilon(1e-3));
+  CHECK(exposed(broadcasts, "all-gather of parameters") == 0);
+  CHECK(exposed(gathers, "broadcast of parameters") == 0);
+  CHECK(exposed(gathers, "all-gather of parameters") < ranks * each);
+  // The largest tensor, the embedding, is whole on one rank.
+  std::vector<const Layer*> layers;
+  double largest = 0;
+  for (const Layer& layer : laid_out.training.network->layers) {
+    layers.push_back(&layer);
+    for (const ParameterTensor& tensor : layer.parameters) largest = std::max(largest, tensor.elements);
+  }
+  CHECK(shares_of_owners(layers, false, 1) == Approx(1));
+  CHECK(shares_of_owners(layers, false, 1024) == Approx(laid_out.training.network->parameters() / largest));
+  CHECK(simulate(broadcasts).memory.optimizer > simulate(gathers).memory.optimizer);
+}
+
+TEST_CASE("gradients that all replicas all-reduce cost as much with ZeRO 1 as without", "[modes]") {
+  const std::string software = "{base: internevo, parallel: {all_reduce_gradients: ";
+  const auto all_reduce = [&](const std::string& plan, const std::string& value) {
+    const Result r = simulate(read_mode(plan, software + value + "}}", 2));
+    const auto found = r.breakdown.exposed_communication.find("all-reduce");
+    return found == r.breakdown.exposed_communication.end() ? 0.0 : found->second;
+  };
+  const double whole = all_reduce("data_parallel: {zero_stage: 0}", "true");
+  CHECK(whole > 0);
+  CHECK(all_reduce("data_parallel: {zero_stage: 1}", "true") == Approx(whole).epsilon(1e-9));
+  CHECK(all_reduce("data_parallel: {zero_stage: 1, zero_group: 4}", "true") == Approx(whole).epsilon(1e-9));
+  CHECK(all_reduce("data_parallel: {zero_stage: 1}", "false") == 0);
 }
 
 TEST_CASE("a stack that is null is as if it were absent", "[modes]") {

@@ -338,19 +338,20 @@ TEST_CASE("a constant has a fitted value without each family that reads it", "[v
   const TopoFolder shell;
   const json knobs = parse_json(shell.trainyard("validate training --knobs --left-out --json -").out).at("knobs");
   const json sets = parse_json(shell.trainyard("validate training --left-out --json -").out).at("families");
-  std::size_t pairs = 0;
-  for (const json& knob : knobs) pairs += knob.at("without_family").size();
-  std::size_t expected = 0;
   for (const json& family : sets)
     for (const json& constant : family.at("constants")) {
-      ++expected;
       const auto knob =
           std::ranges::find(knobs, constant.at("constant"), [](const json& k) { return k.at("constant"); });
       REQUIRE(knob != knobs.end());
       CHECK(knob->at("value") == constant.at("value"));
       CHECK(knob->at("without_family").at(family.at("family")) == constant.at("left_out"));
     }
-  CHECK(pairs == expected);
+  for (const json& knob : knobs)
+    if (knob.at("constant") == "stack megatron-core: fp8_linear_launches") {
+      // Families of other sets determine constants too.
+      CHECK(knob.at("without_family").contains("dgxc-h100-llama3.1-8b"));
+      CHECK(knob.at("without_family").contains("mlperf-lora-h100"));
+    }
 }
 
 TEST_CASE("all kept errors left out of the fit are those that the commands print", "[validate-training][.deep]") {

@@ -88,13 +88,23 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   return plan;
 }
 
+/// Returns true if ranks update a part of the parameters each, and get the others from each other.
+bool gathers_updated(const TrainingPlan& plan) {
+  return plan.zero == ZeroStage::optimizer || plan.zero == ZeroStage::gradients;
+}
+
+/// Returns true if each rank updates whole tensors, rather than equal shares of all tensors.
+bool owns_tensors(const TrainingPlan& plan, const Scenario& s) {
+  return gathers_updated(plan) && s.software.parallel.broadcast_parameters;
+}
+
 /// Returns true if ranks gather updated parameters in the network's precision, and cast them to fp8 after that. A block
 /// along rows has another scale than one along columns, and neither copy gives the other (Megatron-Core:
 /// DistributedDataParallelConfig, reuse_grad_buf_for_mxfp8_param_ag). Hopper transposes one copy. Ranks that shard the
 /// parameters gather one copy in each pass.
 bool casts_gathered_parameters(const TrainingPlan& plan, const Scenario& s) {
-  const bool gathers = plan.zero == ZeroStage::optimizer || plan.zero == ZeroStage::gradients;
-  return s.fp8 && gathers && s.software.fp8_scaling == Fp8Scaling::block && s.model.options.fp8_any_layout;
+  return s.fp8 && gathers_updated(plan) && s.software.fp8_scaling == Fp8Scaling::block &&
+         s.model.options.fp8_any_layout;
 }
 
 /// Returns the bytes moved to cast the gathered parameters of these layers.
@@ -115,6 +125,8 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   plan.parameter_element = element_size(gathers_narrow ? Precision::fp8 : s.precision);
   plan.accumulation = gradient_accumulation_work(1, s.precision, stack);
   plan.bucket_copy = stack.gradient_bucket_copy && plan.ranks() > 1;  // one device has no buckets
+  plan.all_reduces_gradients =
+      stack.parallel.all_reduce_gradients && plan.zero == ZeroStage::optimizer && !s.plan.compression;
   plan.host_buckets = stack.host_buckets;
   plan.copy_kernel = kBucketCopy;
   plan.wait_kernel = stack.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
@@ -174,8 +186,7 @@ Bytes copied_buckets(const TrainingPlan& plan, const StagePlan& stage) {
 
 /// Adds the memory of each stage, and the work of its optimizer.
 void add_memory(TrainingPlan& plan, const Scenario& s) {
-  const ZeroShares dense = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, false).size())),
-                   experts = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, true).size()));
+  const std::size_t replicas = zero_group(plan, 0, false).size(), expert_replicas = zero_group(plan, 0, true).size();
   SoftwareStack stack = s.software;
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
   const bool buckets_pass = stack.gradient_bucket_copy && plan.zero == ZeroStage::gradients && !plan.offload.is_used();
@@ -185,6 +196,11 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     for (const std::vector<int>& chunk : stage.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
     std::ranges::sort(layers);  // in the order of the network: pointers into one array
+    const auto shares_of = [&](bool routed, std::size_t ranks) {
+      return zero_shares(plan.zero,
+                         owns_tensors(plan, s) ? shares_of_owners(layers, routed, ranks) : static_cast<double>(ranks));
+    };
+    const ZeroShares dense = shares_of(false, replicas), experts = shares_of(true, expert_replicas);
     HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> shares;
@@ -292,6 +308,9 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   if (modelled && training.ranks() > 1)
     gradients.settings.model = others.settings.model =
         s.plan.library ? s.plan.library : library_model(s.cluster, s.software.nccl_choice).model;
+  training.broadcasts_parameters =
+      owns_tensors(training, s) && others.settings.fidelity == Fidelity::modelled && !gradients[Operation::all_gather];
+  if (training.broadcasts_parameters) others[Operation::broadcast] = &default_collective(Operation::broadcast);
   others.settings.slowdown = s.software.slowdowns.exchanges;
   if (const ExpertDispatcher& dispatcher = s.plan.dispatcher; !dispatcher.name.empty()) {
     if (others.settings.fidelity != Fidelity::modelled)
@@ -414,10 +433,9 @@ GradientCollective gradient_collective(const Plan& plan) {
   double elements = 0;
   for (const GradientBucket& bucket : plan.training.stages.front().buckets)
     elements = std::max(elements, bucket.elements);
-  const Operation operation = plan.training.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
   const int ranks = static_cast<int>(group.members.size());
-  const ModelledCost cost =
-      group.settings.model->cost(operation, elements * plan.training.gradient_element, group.settings.spread(ranks));
+  const ModelledCost cost = group.settings.model->cost(
+      plan.training.gradient_operation(), elements * plan.training.gradient_element, group.settings.spread(ranks));
   chosen.method = cost.detail;
   chosen.channels = cost.rings ? modelled_rings(group.settings, ranks) : 0;
   return chosen;

@@ -310,7 +310,7 @@ std::string content_of(const std::string& group) {
       {"gradients",
        {"all-reduce", "compressed gradients", "reduce-scatter of gradients", "gradients of experts",
         "all-reduce over copies", "tied weight", "gradients"}},
-      {"weights", {"all-gather of parameters", "parameters", "gossip"}},
+      {"weights", {"all-gather of parameters", "broadcast of parameters", "parameters", "gossip"}},
       {"samples", {"inputs and outputs", kReadGroup, kCopyGroup, kInputGroup}}};
   for (const auto& [content, groups] : contents)
     if (std::ranges::find(groups, group) != groups.end()) return content;

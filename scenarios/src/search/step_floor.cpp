@@ -103,9 +103,9 @@ class ScheduleFloor {
   static bool makes_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::backward_weights; }
 
   double reduce_time(const GradientBucket& bucket) {
-    const Operation operation = plan_.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
     if (bucket.elements == 0) return 0;
-    return gradients_[bucket.experts ? 1 : 0](operation, bucket.elements * plan_.gradient_element.value);
+    return gradients_[bucket.experts ? 1 : 0](plan_.gradient_operation(),
+                                              bucket.elements * plan_.gradient_element.value);
   }
   double gather_time(const GradientBucket& bucket) {
     return parameters_[bucket.experts ? 1 : 0](Operation::all_gather,

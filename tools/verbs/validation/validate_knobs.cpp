@@ -18,10 +18,10 @@ struct ConstantFamilies {
   std::vector<std::string> families, without;  ///< `without`: "" if the other families do not determine it
 };
 
-/// Constants by name, each refitted without each family of `training` and of the requested set in turn.
-std::map<std::string, ConstantFamilies> constants_without_each(const std::string& set) {
+/// Constants by name, each refitted without each family in turn.
+std::map<std::string, ConstantFamilies> constants_without_each() {
   std::map<std::string, ConstantFamilies> constants;
-  for (const RefittedFamily& family : leave_out_each(families_of_fit(set)))
+  for (const RefittedFamily& family : leave_out_each(families_of_fit(), {.predicts = false}))
     for (const RefittedConstant& constant : family.constants) {
       ConstantFamilies& all = constants[constant.name];
       all.value = constant.value;
@@ -45,7 +45,7 @@ int show_left_out_knobs(const ValidationRequest& request) {
   TextTable table{"constant", ">value", ">families", "without each of them"};
   nlohmann::json knobs = nlohmann::json::array();
   int alone = 0;
-  for (const auto& [name, constant] : constants_without_each(request.set)) {
+  for (const auto& [name, constant] : constants_without_each()) {
     table.rows.push_back({name, constant.value, fmt::format("{}", constant.families.size()), without_text(constant)});
     nlohmann::json without = nlohmann::json::object();
     for (std::size_t i = 0; i < constant.families.size(); ++i)

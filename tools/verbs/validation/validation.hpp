@@ -22,8 +22,8 @@ struct ValidationRequest {
   bool prints() const;  ///< whether the text goes to stdout
 };
 
-/// The families to which constants are fitted when a set is judged: those of `training`, and those of the set.
-std::vector<MeasuredFamily> families_of_fit(const std::string& set);
+/// Returns all families to which constants are fitted, those of the four sets that --left-out judges.
+std::vector<MeasuredFamily> families_of_fit();
 
 /// The sets as a table. Columns are these figures of their errors (see kErrorFigures), in per cent or percentage
 /// points. `none`: the text for a set without a limit.

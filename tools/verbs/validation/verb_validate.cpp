@@ -69,8 +69,8 @@ int validate_verb(const std::vector<std::string>& words) {
                           "training, plans, mlperf, memory: compare only this family of runs; may be repeated");
   arguments.flag(
       "--knobs", request.knobs,
-      "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out, "
-      "also for the other sets: which families determine each constant, and its value without each of them");
+      "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out "
+      "which families of all sets determine each constant, and its value without each of them; takes minutes");
   arguments.flag("--left-out", request.left_out,
                  "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that "
                  "are fitted without its runs");
@@ -111,8 +111,8 @@ int validate_verb(const std::vector<std::string>& words) {
         "--csv: only with --left-out, and with validate coverage, collectives, memory, serving and post-training");
   if (set == "memory" && !request.families.empty() && !request.csv.empty())
     throw UserError("--csv: the spreads are fitted to all families; leave out --family");
-  if (request.knobs && ((set != "training" && !request.left_out) || request.points || !request.families.empty()))
-    throw UserError("--knobs: only with validate training or --left-out, and without --points and --family");
+  if (request.knobs && (set != "training" || request.points || !request.families.empty()))
+    throw UserError("--knobs: only with validate training, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");
   if (set != "collectives" && !request.systems.empty()) throw UserError("--systems: only with validate collectives");
   if (set != "collectives" && set != "horovod" && !request.svg.empty())

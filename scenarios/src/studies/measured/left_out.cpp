@@ -131,18 +131,20 @@ class Refitting {
   Refitting(const std::vector<MeasuredFamily>& families, const LeftOutOptions& options, bool removes)
       : families_(families), options_(options) {
     std::vector<RunOfFamily> jobs;
-    for (std::size_t f = 0; f < families_.size(); ++f) {
-      const std::size_t all = families_[f].ids.size();
-      for (const std::size_t row : is_left_out(f) ? select_spread_rows(all, static_cast<int>(all)) : rows_to_fit(f))
-        jobs.push_back({f, row, {}, is_left_out(f)});
-    }
-    std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs as the catalog has them");
-    for (std::size_t i = 0; i < jobs.size(); ++i) catalog_runs_[{jobs[i].family, jobs[i].row}] = std::move(runs[i]);
+    for (std::size_t f = 0; f < families_.size(); ++f)
+      for (std::size_t row = 0; is_left_out(f) && row < families_[f].ids.size(); ++row)
+        jobs.push_back({f, row, {}, true});
+    predict(jobs);
     for (TriedConstant& constant : constants_of_runs())
       if (std::ranges::any_of(catalog_runs_, [&](const auto& run) {
-            return is_left_out(run.first.first) && run.second.refused.empty() && reads(run.second, constant.first());
+            return run.second.refused.empty() && reads(entries_of(run.second), constant.first());
           }))
         constants_.push_back(std::move(constant));
+    jobs.clear();
+    for (std::size_t f = 0; f < families_.size(); ++f)
+      for (const std::size_t row : rows_to_fit(f))
+        if (!is_left_out(f) && reads_any(f, row)) jobs.push_back({f, row});
+    predict(jobs);
     differentiate(removes);
   }
 
@@ -150,7 +152,7 @@ class Refitting {
     std::vector<TriedFamily> tried_families;
     for (std::size_t f = 0; f < families_.size(); ++f)
       if (is_left_out(f)) tried_families.push_back(refit_without(f));
-    return predict_again(tried_families, "runs left out of the fit");
+    return options_.predicts ? predict_again(tried_families, "runs left out of the fit") : without_runs(tried_families);
   }
 
   std::vector<RefittedFamily> to_all() const {
@@ -192,11 +194,38 @@ class Refitting {
     return select_spread_rows(families_[family].ids.size(), options_.rows_of_family);
   }
 
-  /// Returns true if a run uses an entry that states the constant.
-  bool reads(const RunPrediction& run, const FittedConstant& constant) {
-    const std::string& name = constant.kind == "gpu"     ? run.trait(StepTrait::gpu)
-                              : constant.kind == "stack" ? run.trait(StepTrait::stack)
-                                                         : run.attention;
+  /// Predicts runs as the catalog has them.
+  void predict(const std::vector<RunOfFamily>& jobs) {
+    std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs as the catalog has them");
+    for (std::size_t i = 0; i < jobs.size(); ++i) catalog_runs_[{jobs[i].family, jobs[i].row}] = std::move(runs[i]);
+  }
+
+  /// The entries of the catalog that a run uses.
+  struct UsedEntries {
+    std::string gpu, stack, attention;
+  };
+  static UsedEntries entries_of(const RunPrediction& run) {
+    return {run.trait(StepTrait::gpu), run.trait(StepTrait::stack), run.attention};
+  }
+
+  /// Returns true if a row uses an entry that states one of the constants; false if its scenario is refused.
+  bool reads_any(std::size_t family, std::size_t row) {
+    UsedEntries used;
+    try {
+      const Scenario s = read_scenario(families_[family].scenario(row), families_[family].ids[row]);
+      const StepTraits traits = traits_of(s);
+      used = {trait_of(traits, StepTrait::gpu), trait_of(traits, StepTrait::stack), s.software.attention_kernel};
+    } catch (const UserError&) {
+      return false;
+    }
+    return std::ranges::any_of(constants_, [&](const TriedConstant& c) { return reads(used, c.first()); });
+  }
+
+  /// Returns true if one of these entries states the constant.
+  bool reads(const UsedEntries& used, const FittedConstant& constant) {
+    const std::string& name = constant.kind == "gpu"     ? used.gpu
+                              : constant.kind == "stack" ? used.stack
+                                                         : used.attention;
     auto [chain, is_new] = chains_.try_emplace({constant.kind, name});
     if (is_new) chain->second = entry_with_bases(constant.kind, name);
     // The base of a chip or stack that the family itself defines is unknown here: it may state the constant.
@@ -210,11 +239,12 @@ class Refitting {
     std::vector<std::pair<std::size_t, std::size_t>> job_targets;  // row in rows_ and constant of each derivative
     for (std::size_t f = 0; f < families_.size(); ++f)
       for (const std::size_t row : rows_to_fit(f)) {
-        const RunPrediction& run = catalog_runs_.at({f, row});
-        if (!run.refused.empty()) continue;
+        const auto found = catalog_runs_.find({f, row});
+        if (found == catalog_runs_.end() || !found->second.refused.empty()) continue;
+        const RunPrediction& run = found->second;
         rows_.push_back({f, log_error(run), std::vector<double>(constants_.size(), 0)});
         for (std::size_t k = 0; k < constants_.size(); ++k) {
-          if (!reads(run, constants_[k].first())) continue;
+          if (!reads(entries_of(run), constants_[k].first())) continue;
           job_targets.emplace_back(rows_.size() - 1, k);
           jobs.push_back({f, row, constants_[k].trials(constants_[k].step())});
           if (removes) jobs.push_back({f, row, constants_[k].removal()});
@@ -308,6 +338,15 @@ class Refitting {
     return result;
   }
 
+  std::vector<RefittedFamily> without_runs(const std::vector<TriedFamily>& tried_families) const {
+    std::vector<RefittedFamily> all;
+    for (const TriedFamily& family : tried_families) {
+      const FamilyPrediction no_runs{families_[family.family], {}};
+      all.push_back({no_runs, no_runs, family.constants});
+    }
+    return all;
+  }
+
   std::vector<RefittedFamily> predict_again(const std::vector<TriedFamily>& tried_families,
                                             const std::string& what) const {
     std::vector<RunOfFamily> jobs;
@@ -315,11 +354,7 @@ class Refitting {
       for (std::size_t row = 0; row < families_[family.family].ids.size(); ++row)
         jobs.push_back({family.family, row, family.trials});
     std::vector<RunPrediction> runs = predict_runs(families_, jobs, what);
-    std::vector<RefittedFamily> all;
-    for (const TriedFamily& family : tried_families) {
-      const FamilyPrediction no_runs{families_[family.family], {}};
-      all.push_back({no_runs, no_runs, family.constants});
-    }
+    std::vector<RefittedFamily> all = without_runs(tried_families);
     for (std::size_t i = 0, family_index = 0; i < jobs.size(); ++i) {
       if (i > 0 && jobs[i].row == 0) ++family_index;
       all[family_index].now.runs.push_back(catalog_runs_.at({jobs[i].family, jobs[i].row}));

@@ -26,6 +26,7 @@ std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vecto
 struct LeftOutOptions {
   std::vector<std::string> families;  ///< families to leave out in turn; empty: all
   int rows_of_family = 8;             ///< rows per family that the refit uses, spread evenly over it
+  bool predicts = true;               ///< predicts the families again; false: constants alone are wanted
 };
 
 /// Leaves each family out of the fit in turn and predicts it.
