@@ -190,9 +190,10 @@ void PathWatch::watch(SimulateOptions& options) {
 std::vector<PathStep> named_path(const StepRun& run) {
   if (!run.is_synchronous()) return {};
   std::vector<PathStep> path;
+  const double steps_begin = run.begin(), steps_end = run.end_of_steps();  // both look at every rank
   const auto add = [&](OpId id, double begin, double end, std::string_view resource) {
-    begin = std::clamp(begin, run.begin(), run.end_of_steps());
-    end = std::clamp(end, run.begin(), run.end_of_steps());
+    begin = std::clamp(begin, steps_begin, steps_end);
+    end = std::clamp(end, steps_begin, steps_end);
     if (end > begin) path.push_back({id, begin, end, std::string(resource)});
   };
   for (const PathStep& step : critical_path(run.timeline, run.simulated_machine().links(), run.window.last())) {
