@@ -172,8 +172,8 @@ void PathNaming::name(const OpRecord& record, double begin, double end, std::str
 
 KernelShares PathNaming::known_shares(const Gpu& gpu, Work work) const {
   work.sample = 0;  // a kernel has the same shares in each step
-  const std::uint64_t hash =
-      hash_numbers({std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value)});
+  const std::uint64_t hash = hash_numbers(
+      {std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value), work.kernel});
   KnownKernel& kernel = known_[hash % known_.size()];
   if (kernel.gpu != &gpu || kernel.work != work) kernel = {&gpu, work, shares_of(gpu, work)};
   return kernel.shares;
