@@ -54,6 +54,22 @@ class PlacedHeap {
  private:
   std::vector<Item> items_;
 
+  /// Returns the first of the items [first, last) with the smallest due time: at most four. Which of four siblings it is
+  /// cannot be predicted, so four are compared without branches.
+  std::uint32_t least_of(std::uint32_t first, std::uint32_t last) const {
+    const Item* siblings = items_.data() + first;
+    if (last - first == 4) {
+      const unsigned lower = siblings[1].due < siblings[0].due ? 1 : 0;
+      const unsigned upper = siblings[3].due < siblings[2].due ? 3 : 2;
+      const unsigned is_upper = siblings[upper].due < siblings[lower].due ? 1 : 0;
+      return first + lower + is_upper * (upper - lower);
+    }
+    std::uint32_t least = first;
+    for (std::uint32_t below = first + 1; below < last; ++below)
+      if (items_[below].due < items_[least].due) least = below;
+    return least;
+  }
+
   template <class Place>
   void put(std::uint32_t place_index, const Item& item, Place& place) {
     items_[place_index] = item;
@@ -75,11 +91,10 @@ class PlacedHeap {
     const Item item = items_[place_index];
     const auto size = static_cast<std::uint32_t>(items_.size());
     for (;;) {
-      const std::uint32_t first = 4 * place_index + 1, last = std::min(first + 4, size);
-      std::uint32_t least = first;
-      for (std::uint32_t below = first + 1; below < last; ++below)
-        if (items_[below].due < items_[least].due) least = below;
-      if (first >= size || !(items_[least].due < item.due)) break;
+      const std::uint32_t first = 4 * place_index + 1;
+      if (first >= size) break;
+      const std::uint32_t least = least_of(first, std::min(first + 4, size));
+      if (!(items_[least].due < item.due)) break;
       put(place_index, items_[least], place);
       place_index = least;
     }

@@ -1,7 +1,5 @@
 #include "models/reading/asked_fields.hpp"
 
-#include <algorithm>
-
 namespace trainyard {
 namespace {
 
@@ -14,21 +12,21 @@ AskedFields::~AskedFields() { g_innermost = outer_; }
 AskedFields* AskedFields::innermost() { return g_innermost; }
 
 void AskedFields::add(AskedField field) {
-  const auto earlier =
-      std::ranges::find_if(all_, [&](const AskedField& f) { return f.what == field.what && f.key == field.key; });
-  last_ = static_cast<std::size_t>(earlier - all_.begin());
-  if (earlier == all_.end()) {
+  const auto [place, fresh] = places_.try_emplace({field.what, field.key}, all_.size());
+  last_ = place->second;
+  if (fresh) {
     all_.push_back(std::move(field));
     return;
   }
-  if (earlier->words.empty()) earlier->words = field.words;
-  if (earlier->condition.empty()) earlier->condition = field.condition;
+  AskedField& earlier = all_[last_];
+  if (earlier.words.empty()) earlier.words = field.words;
+  if (earlier.condition.empty()) earlier.condition = field.condition;
   if (!field.type.empty()) {
-    field.words = std::move(earlier->words);
-    field.condition = std::move(earlier->condition);
-    if (field.choices.empty()) field.choices = std::move(earlier->choices);
-    if (!earlier->type.empty()) field.required &= earlier->required;
-    *earlier = std::move(field);
+    field.words = std::move(earlier.words);
+    field.condition = std::move(earlier.condition);
+    if (field.choices.empty()) field.choices = std::move(earlier.choices);
+    if (!earlier.type.empty()) field.required &= earlier.required;
+    earlier = std::move(field);
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainyard {
@@ -34,6 +36,7 @@ class AskedFields {
 
  private:
   std::vector<AskedField> all_;
+  std::map<std::pair<std::string, std::string>, std::size_t> places_;  // in `all_`, by map and key
   std::size_t last_ = 0;
   AskedFields* outer_;
 };

@@ -104,13 +104,17 @@ struct alignas(64) ActorState {
   bool dynamic = false;
   bool daemon = false;
   bool failed = false;
-  double failed_at = 0;  // s
-  KindSet active_kinds = 0;
+  double failed_at = 0;                      // s
+  KindSet active_kinds = 0;                  // kinds that ran when interference was last settled
+  KindSet present_kinds = 0;                 // kinds whose number in `active` is not 0
   std::uint16_t active[kKinds] = {};         // number of running operations of each kind
   const SeriesInterval* interval = nullptr;  // parts of a series that run as one interval
   double port_speed = 1;
   double host = 0;    // s, time at which the host has launched everything that has begun
   HostLaunch launch;  // the host's last pause; `wait` is set for observers only
+
+  /// Returns true if no operation runs that could slow another one, or be slowed.
+  bool is_alone() const { return present_kinds == 0; }
 };
 
 /// All actors and their streams. The addresses of streams do not change after the start of the run.

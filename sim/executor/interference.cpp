@@ -19,6 +19,7 @@ void Interference::count(Actor actor, Kind kind, int change) {
   ActorState& a = table_.actors[actor];
   std::uint16_t& count = a.active[static_cast<std::uint8_t>(kind)];
   count = static_cast<std::uint16_t>(count + change);
+  a.present_kinds = static_cast<KindSet>(count > 0 ? a.present_kinds | bit(kind) : a.present_kinds & ~bit(kind));
   if (a.interval) interrupted_.push_back(actor);
   settle_later(actor);
 }
@@ -34,9 +35,7 @@ void Interference::settle() {
   for (const Actor actor : unsettled_) {
     ActorState& a = table_.actors[actor];
     a.unsettled = false;
-    KindSet kinds = 0;
-    for (const Kind kind : {Kind::compute, Kind::local, Kind::send, Kind::recv, Kind::join})
-      if (a.active[static_cast<std::uint8_t>(kind)] > 0) kinds |= bit(kind);
+    const KindSet kinds = a.present_kinds;
     if (kinds == a.active_kinds && !a.new_work) continue;
     retime(actor, kinds);
     if (kinds != a.active_kinds) slow_ports(actor, kinds);

@@ -253,13 +253,9 @@ bool SeriesRuns::settle() {
   interference_.take_interrupted(interrupted_);
   if (waiting_.empty() && interrupted_.empty()) return false;
   for (const Actor actor : std::exchange(interrupted_, {}))
-    if (const ActorState& a = table_.actors[actor]; a.interval && !is_alone(a)) interrupt(actor);
+    if (const ActorState& a = table_.actors[actor]; a.interval && !a.is_alone()) interrupt(actor);
   for (const StreamId stream : std::exchange(waiting_, {})) part_ended(stream);
   return true;
-}
-
-bool SeriesRuns::is_alone(const ActorState& a) const {
-  return std::all_of(std::begin(a.active), std::end(a.active), [](std::uint16_t running) { return running == 0; });
 }
 
 /// Starts the next part when a part has ended or the series has begun.
@@ -279,7 +275,7 @@ void SeriesRuns::go_on(Running& r) {
   StreamState& main = table_.streams[r.main];
   ActorState& a = table_.actor_of(main);
   const std::vector<Series::Part>& parts = r.series->parts;
-  if (allowed_ && !r.side && r.next < parts.size() && is_alone(a))
+  if (allowed_ && !r.side && r.next < parts.size() && a.is_alone())
     if (const CachedTimes& cached = cached_times(main.actor, *r.series, r.next);
         cached.lone && a.host + cached.times.lead <= context_.now)
       return begin_interval(a, r, cached.times);

@@ -68,7 +68,6 @@ class SeriesRuns : private Parts {
 
   /// Times of the series from part `first` on.
   const CachedTimes& cached_times(Actor, const Series&, std::size_t first);
-  bool is_alone(const ActorState&) const;
   void part_ended(StreamId);
   void go_on(Running&);
   StreamState& stream_of(ActorState&, Running&, const Series::Part&);

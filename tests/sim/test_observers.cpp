@@ -1,3 +1,6 @@
+#include <set>
+
+#include "sim/hashing.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/observers/memory_use.hpp"
@@ -108,6 +111,31 @@ TEST_CASE("the timer queue forgets cancelled timers and does not grow with them"
   timers.collect(100, due);
   CHECK(due == std::vector<int>{2});
   CHECK(timers.next() == -1);
+}
+
+TEST_CASE("timers end in the order of their times while others are cancelled, equal times too", "[sim][timers]") {
+  for (const int different : {3, 1000}) {
+    TimerQueue<int> timers;
+    std::vector<TimerId> ids;
+    std::multiset<double> times;
+    std::uint64_t state = 1;
+    const auto next_time = [&] { return static_cast<double>((state = mix_bits(state)) % position(different)); };
+    for (int i = 0; i < 200; ++i) {
+      times.insert(next_time());
+      ids.push_back(timers.add(static_cast<double>(state % position(different)), i));
+    }
+    for (int i = 0; i < 200; i += 3) {
+      times.erase(times.find(timers.due(ids[position(i)])));
+      timers.cancel(ids[position(i)]);
+    }
+    std::vector<double> ended;
+    for (std::vector<int> due; timers.size() > 0; due.clear()) {
+      const double time = timers.next();
+      timers.collect(time, due);
+      ended.insert(ended.end(), due.size(), time);
+    }
+    CHECK(ended == std::vector<double>(times.begin(), times.end()));
+  }
 }
 
 TEST_CASE("chunks of a buffer differ by at most one element and cover it", "[sim][values]") {

@@ -172,8 +172,8 @@ void PathNaming::name(const OpRecord& record, double begin, double end, std::str
 
 KernelShares PathNaming::known_shares(const Gpu& gpu, Work work) const {
   work.sample = 0;  // a kernel has the same shares in each step
-  const std::uint64_t hash =
-      hash_numbers({std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value)});
+  const std::uint64_t hash = hash_numbers(
+      {std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value), work.kernel});
   KnownKernel& kernel = known_[hash % known_.size()];
   if (kernel.gpu != &gpu || kernel.work != work) kernel = {&gpu, work, shares_of(gpu, work)};
   return kernel.shares;
@@ -190,9 +190,10 @@ void PathWatch::watch(SimulateOptions& options) {
 std::vector<PathStep> named_path(const StepRun& run) {
   if (!run.is_synchronous()) return {};
   std::vector<PathStep> path;
+  const double steps_begin = run.begin(), steps_end = run.end_of_steps();  // both look at every rank
   const auto add = [&](OpId id, double begin, double end, std::string_view resource) {
-    begin = std::clamp(begin, run.begin(), run.end_of_steps());
-    end = std::clamp(end, run.begin(), run.end_of_steps());
+    begin = std::clamp(begin, steps_begin, steps_end);
+    end = std::clamp(end, steps_begin, steps_end);
     if (end > begin) path.push_back({id, begin, end, std::string(resource)});
   };
   for (const PathStep& step : critical_path(run.timeline, run.simulated_machine().links(), run.window.last())) {

@@ -73,7 +73,7 @@ class PathNaming : public PathSums::Naming {
   };
   const StepRun& run_;
   mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // indexed by number of the fused operation
-  mutable std::array<KnownKernel, 64> known_;                      // indexed by a hash of the work
+  mutable std::array<KnownKernel, 1024> known_;                    // indexed by a hash of the work
 
   KernelShares known_shares(const Gpu&, Work) const;
   void name_fused(const OpRecord&, double seconds, Book) const;
