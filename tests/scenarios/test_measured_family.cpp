@@ -150,6 +150,26 @@ TEST_CASE("rows of one plan have one prediction, and each its own measurement", 
   CHECK(points.at(2).at("measured") == 0.3);
 }
 
+TEST_CASE("validate counts the measured steps inside the intervals that run prints", "[measured-family]") {
+  const TopoFolder shell;
+  const std::string scenario =
+      "{cluster: {node: dgx-a100}, model: gpt2, software: megatron-core, plan: {micro_batch_size: 4, precision: bf16}}";
+  shell.write("run.yaml",
+              "cluster: {node: dgx-a100}\nmodel: gpt2\nsoftware: megatron-core\n"
+              "plan: {micro_batch_size: 4, precision: bf16}\n");
+  const json run = parse_json(shell.trainyard("run run.yaml --json -").out);
+  const auto ends = run.at("step_time_interval_s").get<std::array<double, 2>>();
+  std::string family =
+      "family: ours\nsource: ours\nscenario: " + scenario + "\ncolumns: [id, measured.step_time]\nrows:\n";
+  for (const double step : {ends[0] * 1.001, ends[1] * 0.999, ends[0] * 0.999, ends[1] * 1.001})
+    family += fmt::format("  - [at {0:.9f}, {0:.9f} s]\n", step);
+  shell.write("ours.yaml", family);
+  const std::string text = shell.trainyard("validate ours.yaml").out;
+  CHECK_THAT(text, Contains("80 % intervals of run hold 2 of 4 measured steps (50.0 %; 50.0 % on average"));
+  CHECK_THAT(text, Contains(fmt::format("half width ±{:.1f} %",
+                                        (ends[1] - ends[0]) / 2 / run.at("step_time_s").get<double>() * 100)));
+}
+
 TEST_CASE("validate takes a folder of scenarios/measured by its name", "[measured-family]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate mlperf-v6 --json -");

@@ -265,9 +265,9 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   }
   CHECK(families.size() == 34);
   // The figures of the manual (validation.md).
-  CHECK(left_out == Approx(0.0500).margin(0.0006));
-  CHECK(before == Approx(0.0420).margin(0.0006));
-  CHECK(after == Approx(0.0377).margin(0.0006));
+  CHECK(left_out == Approx(0.046).margin(0.0006));
+  CHECK(before == Approx(0.039).margin(0.0006));
+  CHECK(after == Approx(0.036).margin(0.0006));
 }
 
 TEST_CASE("the errors of runs outside the fit are those of the manual", "[validate-training][.deep]") {
@@ -284,7 +284,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"bridge-qwen3-235b-racks", 0.086},
                                              {"bridge-qwen3-30b-26.08", 0.040},
                                              {"mlperf-v6-deepseek-v3", 0.173},
-                                             {"mlperf-v6-gpt-oss-20b-h100", 0.209},
+                                             {"mlperf-v6-gpt-oss-20b-h100", 0.210},
                                              {"mlperf-v6-gpt-oss-20b", 0.196},
                                              {"dgxc-h100-llama3.1-405b", 0.017},
                                              {"mlperf-v6-lora-gh200", 0.118},
@@ -322,7 +322,14 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"maxtext-v6e-dense", 0.033},
                                              {"maxtext-7x-405b", 0.069},
                                              {"neuronx-llama", 0.127},
-                                             {"dgxc-logs", 0.093}};
+                                             {"dgxc-logs", 0.093},
+                                             {"bigscience-others", 0.046},
+                                             {"internevo-7b-large", 0.052},
+                                             {"vtrain-175B", 0.041},
+                                             {"vtrain-3.6B", 0.107},
+                                             {"mpt-h100-nodes", 0.032},
+                                             {"mpt-a100_40gb", 0.063},
+                                             {"mpt-h100-fp8", 0.065}};
   std::size_t found = 0;
   const json sets = parse_json(answer.out).at("sets");
   for (const json& set : sets)
@@ -332,6 +339,10 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
         CHECK(set.at("mean_abs_error").get<double>() == Approx(error).margin(0.0006));
       }
   CHECK(found == errors.size());
+  CHECK_THAT(
+      shell.trainyard("validate outside-the-fit").out,
+      Contains(
+          "hold 458 of 590 measured steps (77.6 %; 76.2 % on average over the families); median half width ±7.1 %"));
 }
 
 TEST_CASE("a constant has a fitted value without each family that reads it", "[validate-training][.deep]") {

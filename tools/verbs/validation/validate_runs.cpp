@@ -59,6 +59,36 @@ std::string refusals_and_misfits(const Predictions& all) {
   return text;
 }
 
+/// Says how many measured steps lie in the 80 % intervals that `run` prints, by rows and as a mean over the families.
+/// Empty if none has an interval.
+std::string covered_steps(const Predictions& all) {
+  int steps = 0, inside = 0, families = 0;
+  double shares = 0;
+  std::vector<double> widths;
+  for (const FamilyPrediction& family : all) {
+    int of_family = 0, inside_family = 0;
+    for (const RunPrediction& run : family.runs) {
+      if (!run.range || !run.measured.is_given()) continue;
+      const double ratio = run.measured.step_time.value / run.step_time;
+      ++of_family;
+      inside_family += ratio >= run.range->low && ratio <= run.range->high ? 1 : 0;
+      widths.push_back(run.range->half_width());
+    }
+    if (of_family == 0) continue;
+    steps += of_family;
+    inside += inside_family;
+    shares += static_cast<double>(inside_family) / of_family;
+    ++families;
+  }
+  if (steps == 0) return "";
+  std::ranges::nth_element(widths, widths.begin() + static_cast<std::ptrdiff_t>(widths.size() / 2));
+  return fmt::format(
+      "80 % intervals of run hold {} of {} measured steps ({}; {} on average over the families); median half width "
+      "±{}\n",
+      inside, steps, percent(static_cast<double>(inside) / steps), percent(shares / families),
+      percent(widths[widths.size() / 2]));
+}
+
 /// The sets in the order of the report: step times of all families, memory, efficiencies, other figures, step times by
 /// stack.
 std::vector<JudgedSet> judged_sets(const Predictions& all) {
@@ -79,7 +109,10 @@ std::vector<JudgedSet> judged_sets(const Predictions& all) {
 
 int validate_runs(const ValidationRequest& request) {
   std::string unfinished;
-  const Predictions all = predict_families(measured_families({request.set}, request.families), &unfinished);
+  // The intervals were fitted to the other sets.
+  const bool judges_intervals = request.set == "outside-the-fit" || request.set.ends_with(".yaml");
+  const Predictions all =
+      predict_families(measured_families({request.set}, request.families), &unfinished, judges_intervals);
   const std::vector<JudgedSet> sets = judged_sets(all);
   double mean = 0;
   int families = 0;
@@ -99,7 +132,7 @@ int validate_runs(const ValidationRequest& request) {
     text +=
         fmt::format("mean over {}: {}\n", families == 1 ? "1 family" : fmt::format("{} families, each once", families),
                     percent(mean / families));
-  text += refusals_and_misfits(all);
+  text += covered_steps(all) + refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
   report(request, "Measured training runs", text, sets, unfinished);
   if (!unfinished.empty()) {

@@ -51,6 +51,9 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row, bool critic
   if (scenario.training.ends.is_given()) book_phases(scenario, result);
   run.step_time = result.step_time.value;
   run.profile = profile_of(scenario, result);
+  if (critical_path)
+    if (const StepDoubt doubt = step_doubt(scenario, result); doubt.exists())
+      run.range = DoubtModel::shipped().range(doubt, kLikely);
   run.tokens = static_cast<double>(scenario.global_batch_size) *
                static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
   run.peak_memory = result.memory.peak.value;
@@ -262,12 +265,13 @@ std::vector<std::optional<RunPrediction>> predict_rows(const std::vector<Measure
 
 }  // namespace
 
-std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>& families, std::string* unfinished) {
+std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>& families, std::string* unfinished,
+                                               bool intervals) {
   std::vector<FamilyPrediction> all;
   std::vector<RunOfFamily> rows;
   for (std::size_t f = 0; f < families.size(); ++f) {
     all.push_back({families[f], {}});
-    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.push_back({f, row});
+    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.push_back({f, row, {}, intervals});
   }
   std::vector<std::optional<RunPrediction>> runs = predict_rows(families, rows, "measured runs");
   std::vector<bool> is_done(families.size(), true);

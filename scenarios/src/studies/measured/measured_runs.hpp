@@ -7,7 +7,7 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/figure.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
-#include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 
 namespace trainyard {
 
@@ -16,7 +16,8 @@ struct RunPrediction {
   std::string id, attention;  ///< `attention`: name of the attention kernel; "": the GPU's own rates
   StepProfile profile;
   MeasuredRun measured;
-  double step_time = 0;                         ///< s
+  double step_time = 0;                 ///< s
+  std::optional<StepRange> range = {};  ///< factors of `step_time` to its 80 % interval; no value: none is known
   double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
   double mfu = 0, mfu_with_attention = 0;
   /// Predicted and measured value of each figure, in the order of the family; a measured value of 0: not measured.
@@ -70,8 +71,9 @@ std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 
 /// Predicts every run of these families, in parallel on all processors. If a signal ends the work, returns the families
 /// that are done, and says in `unfinished` how many they are. Throws Interruption if none is done, or `unfinished` is
-/// null.
-std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>&, std::string* unfinished = nullptr);
+/// null. `intervals`: also finds the 80 % intervals, which need each step's critical path.
+std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>&, std::string* unfinished = nullptr,
+                                               bool intervals = false);
 
 /// A row of a family, and the catalog figures that its prediction replaces.
 struct RunOfFamily {
