@@ -40,7 +40,7 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
       parallel.overlap_parameters);
   fields.read({"broadcast_parameters",
                "Whether ranks own whole tensors and broadcast them after their update with ZeRO stages 1 and 2. false: "
-               "all gather equal shares."},
+               "all gather equal shares, as they always do where collectives are not modelled."},
               parallel.broadcast_parameters);
   fields.read(
       {"all_reduce_gradients",

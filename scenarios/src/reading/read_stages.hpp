@@ -28,8 +28,8 @@ constexpr std::array<const char*, 6> kRecomputedModules{"layernorm", "moe_act", 
 /// The last layer of a network of operators that is trained although none of its layers computes a loss. Null: there is a
 /// loss, or the plan is one of inference.
 const ListedLayer* end_without_loss(const Scenario&);
-/// Throws UserError if the scenario writes a network without a loss, or if plan.recompute_modules names a part that no block of the network has. The scenario must have its
-/// model.
+/// Throws UserError if the scenario writes a network without a loss, or if plan.recompute_modules names a part that no
+/// block of the network has. The scenario must have its model.
 void refuse_missing_parts(const Scenario&);
 
 }  // namespace trainyard
