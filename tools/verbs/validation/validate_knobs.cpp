@@ -20,8 +20,10 @@ struct ConstantFamilies {
 
 /// Constants by name, each refitted without each family in turn.
 std::map<std::string, ConstantFamilies> constants_without_each() {
+  LeftOutOptions options;
+  options.predicts = false;
   std::map<std::string, ConstantFamilies> constants;
-  for (const RefittedFamily& family : leave_out_each(families_of_fit(), {.predicts = false}))
+  for (const RefittedFamily& family : leave_out_each(families_of_fit(), options))
     for (const RefittedConstant& constant : family.constants) {
       ConstantFamilies& all = constants[constant.name];
       all.value = constant.value;
