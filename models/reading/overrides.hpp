@@ -15,8 +15,8 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;
 std::pair<std::string, std::string> parse_override_option(const std::string&, const std::string& flag = "--set");
 Overrides parse_overrides(const std::vector<std::string>& options);
 
-/// Reads a document with overrides by `read`. Throws UserError as `read` does. If the document can be read without one
-/// of the overrides, the error names this override instead of a place in the file: "--set PATH: …".
+/// Reads a document with overrides by `read`. Throws UserError as `read` does. If one override alone causes the error,
+/// the error names that override instead of a place in the file: "--set PATH: …".
 void read_overridden(const Node& document, const Overrides&, const std::function<void(const Node&)>& read);
 
 }  // namespace trainyard

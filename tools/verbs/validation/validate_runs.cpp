@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/units.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -62,31 +63,21 @@ std::string refusals_and_misfits(const Predictions& all) {
 /// Says how many measured steps lie in the 80 % intervals that `run` prints, by rows and as a mean over the families.
 /// Empty if none has an interval.
 std::string covered_steps(const Predictions& all) {
-  int steps = 0, inside = 0, families = 0;
-  double shares = 0;
-  std::vector<double> widths;
-  for (const FamilyPrediction& family : all) {
-    int of_family = 0, inside_family = 0;
-    for (const RunPrediction& run : family.runs) {
-      if (!run.range || !run.measured.is_given()) continue;
-      const double ratio = run.measured.step_time.value / run.step_time;
-      ++of_family;
-      inside_family += ratio >= run.range->low && ratio <= run.range->high ? 1 : 0;
-      widths.push_back(run.range->half_width());
-    }
-    if (of_family == 0) continue;
-    steps += of_family;
-    inside += inside_family;
-    shares += static_cast<double>(inside_family) / of_family;
-    ++families;
-  }
-  if (steps == 0) return "";
-  std::ranges::nth_element(widths, widths.begin() + static_cast<std::ptrdiff_t>(widths.size() / 2));
+  std::vector<CoveredRow> rows;
+  for (const FamilyPrediction& family : all)
+    for (const RunPrediction& run : family.runs)
+      if (run.doubt.exists() && run.measured.is_given())
+        rows.push_back(covered_row(family.name, run.measured.step_time.value / run.step_time, [&](double probability) {
+          return DoubtModel::shipped().range(run.doubt, probability);
+        }));
+  if (rows.empty()) return "";
+  const ClassCoverage coverage = coverage_of("", 0, rows);
   return fmt::format(
       "80 % intervals of run hold {} of {} measured steps ({}; {} on average over the families); median half width "
       "±{}\n",
-      inside, steps, percent(static_cast<double>(inside) / steps), percent(shares / families),
-      percent(widths[widths.size() / 2]));
+      std::ranges::count_if(rows, [](const CoveredRow& row) { return row.inside[kLikelyIndex]; }), rows.size(),
+      percent(coverage.by_steps[kLikelyIndex]), percent(coverage.by_families[kLikelyIndex]),
+      percent(coverage.half_width));
 }
 
 /// The sets in the order of the report: step times of all families, memory, efficiencies, other figures, step times by

@@ -51,9 +51,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row, bool critic
   if (scenario.training.ends.is_given()) book_phases(scenario, result);
   run.step_time = result.step_time.value;
   run.profile = profile_of(scenario, result);
-  if (critical_path)
-    if (const StepDoubt doubt = step_doubt(scenario, result); doubt.exists())
-      run.range = DoubtModel::shipped().range(doubt, kLikely);
+  if (critical_path) run.doubt = step_doubt(scenario, result);
   run.tokens = static_cast<double>(scenario.global_batch_size) *
                static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
   run.peak_memory = result.memory.peak.value;

@@ -16,8 +16,8 @@ struct RunPrediction {
   std::string id, attention;  ///< `attention`: name of the attention kernel; "": the GPU's own rates
   StepProfile profile;
   MeasuredRun measured;
-  double step_time = 0;                 ///< s
-  std::optional<StepRange> range = {};  ///< factors of `step_time` to its 80 % interval; no value: none is known
+  double step_time = 0;                         ///< s
+  StepDoubt doubt;                              ///< doubt of `step_time`; it has no spread if nobody asks for intervals
   double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
   double mfu = 0, mfu_with_attention = 0;
   /// Predicted and measured value of each figure, in the order of the family; a measured value of 0: not measured.
