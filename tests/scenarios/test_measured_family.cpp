@@ -170,6 +170,29 @@ TEST_CASE("validate counts the measured steps inside the intervals that run prin
                                         (ends[1] - ends[0]) / 2 / run.at("step_time_s").get<double>() * 100)));
 }
 
+TEST_CASE("validate judges measured memories of a file, and runs that ran out of memory", "[measured-family]") {
+  const TopoFolder shell;
+  const std::string plan = "{micro_batch_size: 4, precision: bf16}";
+  shell.write("run.yaml", "cluster: {node: dgx-a100}\nmodel: gpt2\nsoftware: megatron-core\nplan: " + plan + "\n");
+  const json run = parse_json(shell.trainyard("run run.yaml --json -").out);
+  const auto ends = run.at("memory_interval_bytes").get<std::array<double, 2>>();
+  const double device = run.at("memory_bytes").at("device").get<double>();
+  shell.write(
+      "ours.yaml",
+      "family: ours\nsource: ours\nlimits: {mean_memory: 0.001}\nscenario: {cluster: {node: dgx-a100}, model: gpt2, "
+      "software: megatron-core, plan: " +
+          plan + "}\ncolumns: [id, plan.micro_batch_size, measured.device_memory, measured.out_of_memory]\nrows:\n" +
+          fmt::format("  - [exact, ~, {:.0f} B, ~]\n  - [below, ~, {:.0f} B, ~]\n", device, ends[0] * 0.99) +
+          "  - [small, ~, ~, true]\n  - [huge, 4096, ~, true]\n");
+  const TopoAnswer answer = shell.trainyard("validate ours.yaml --points");
+  CHECK(answer.exit != 0);  // the mean error is over its limit
+  CHECK_THAT(answer.out, Contains("device memory of ours  2"));
+  CHECK_THAT(answer.out, Contains("80 % intervals of run hold 1 of 2 measured memories of devices (50.0 %)"));
+  CHECK_THAT(answer.out,
+             Contains("runs that ran out of memory: 1 would fit as predicted, 0 are at risk, 1 do not fit"));
+  CHECK_THAT(answer.out, !Contains("were measured, but would not fit"));
+}
+
 TEST_CASE("validate takes a folder of scenarios/measured by its name", "[measured-family]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate mlperf-v6 --json -");

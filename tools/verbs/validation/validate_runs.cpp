@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
@@ -13,30 +15,38 @@ namespace {
 using Predictions = std::vector<FamilyPrediction>;
 using Errors = std::optional<ErrorSet>;
 
-std::vector<std::string> points_of(const RunPrediction& run, const std::string& id) {
-  if (!run.refused.empty()) return {id, "", "refused", "", "", "", ""};
+/// The rows of a run: the first has the step time and whether the run fits into memory; each measured memory has one, and
+/// the first of them is that of the step time.
+std::vector<std::vector<std::string>> points_of(const RunPrediction& run, const std::string& id) {
+  if (!run.refused.empty()) return {{id, "", "refused", "", "", "", "", "", ""}};
   const MeasuredRun& measured = run.measured;
-  std::vector<std::string> row{id, "", show(Seconds{run.step_time}), "", "", run.fits ? "" : "does not fit", ""};
+  std::vector<std::vector<std::string>> rows{
+      {id, "", show(Seconds{run.step_time}), "", "", "", "", "", run.fits_in_words == "yes" ? "" : run.fits_in_words}};
   if (measured.is_given()) {
-    row[1] = show(measured.step_time);
-    row[3] = signed_percent(run.step_time / measured.step_time.value - 1);
+    rows[0][1] = show(measured.step_time);
+    rows[0][3] = signed_percent(run.step_time / measured.step_time.value - 1);
   }
-  if (measured.peak_memory.value > 0) {
-    row[4] = show(measured.peak_memory);
-    row[5] = show(Bytes{run.peak_memory});
-    row[6] = signed_percent(run.peak_memory / measured.peak_memory.value - 1);
-  }
-  return row;
+  const auto add_memory = [&](const std::string& name, const std::string& value, Bytes predicted,
+                              const std::string& error) {
+    if (!rows.back()[4].empty()) rows.push_back({id, "", "", "", "", "", "", "", ""});
+    std::ranges::copy(std::vector{name, value, show(predicted), error}, rows.back().begin() + 4);
+  };
+  for (const MemoryQuantity& quantity : memory_quantities())
+    if (const Bytes value = measured.*quantity.measured; value.value > 0)
+      add_memory(quantity.name, show(value), run.memory.*quantity.predicted,
+                 signed_percent(run.memory.*quantity.predicted / value - 1));
+  if (measured.out_of_memory) add_memory("device memory", "out of memory", run.memory.device, "");
+  return rows;
 }
 
 /// A table of every run with its measured and predicted figures.
 std::string points_table(const Predictions& all) {
-  TextTable table{"run", ">step", ">predicted", ">error", ">peak memory", ">predicted", ">error"};
+  TextTable table{"run", ">step", ">predicted", ">error", "quantity", ">measured", ">predicted", ">error", "fits"};
   TextTable figures{"run", "figure", ">measured", ">predicted"};
   for (const FamilyPrediction& family : all)
     for (const RunPrediction& run : family.runs) {
       const std::string id = family.name + "@" + run.id;
-      table.rows.push_back(points_of(run, id));
+      std::ranges::move(points_of(run, id), std::back_inserter(table.rows));
       for (std::size_t f = 0; f < run.figures.size(); ++f)
         figures.rows.push_back({id, family.figures[f].name, fmt::format("{:.4g}", run.figures[f].second),
                                 fmt::format("{:.4g}", run.figures[f].first)});
@@ -44,19 +54,29 @@ std::string points_table(const Predictions& all) {
   return table.text() + (figures.rows.empty() ? "" : "\n" + figures.text());
 }
 
-/// Says for each family how many runs are not predicted, with the first reason, and how many measured runs would not fit
-/// into memory as predicted.
+/// Says for each family how many runs are not predicted, with the first reason, how many runs that ran would not fit into
+/// memory as predicted, and what the answers are for runs that ran out of memory.
 std::string refusals_and_misfits(const Predictions& all) {
   std::string text;
   std::ptrdiff_t misfits = 0;
+  std::map<std::string_view, std::ptrdiff_t> failed;  // runs that ran out of memory, by the answer
   for (const FamilyPrediction& family : all) {
-    misfits += std::ranges::count(family.runs, false, &RunPrediction::fits);
+    for (const RunPrediction& run : family.runs) {
+      if (!run.refused.empty()) continue;
+      if (run.measured.out_of_memory)
+        ++failed[run.fits_in_words];
+      else
+        misfits += !run.fits;
+    }
     const auto refused = std::ranges::find_if(family.runs, [](const auto& run) { return !run.refused.empty(); });
     if (refused != family.runs.end())
       text += fmt::format("{}: {} of {} runs are not predicted, such as {}: {}\n", family.name, family.refused_runs(),
                           family.runs.size(), refused->id, refused->refused);
   }
   if (misfits > 0) text += fmt::format("{} runs were measured, but would not fit in memory as predicted\n", misfits);
+  if (!failed.empty())
+    text += fmt::format("runs that ran out of memory: {} would fit as predicted, {} are at risk, {} do not fit\n",
+                        failed["yes"], failed["at risk"], failed["no"]);
   return text;
 }
 
@@ -80,6 +100,21 @@ std::string covered_steps(const Predictions& all) {
       percent(coverage.half_width));
 }
 
+/// Says how many measured memories of devices lie in the 80 % intervals that `run` prints. Empty if none was measured.
+std::string covered_memories(const Predictions& all) {
+  std::size_t measured = 0, inside = 0;
+  for (const FamilyPrediction& family : all)
+    for (const RunPrediction& run : family.runs) {
+      const double value = run.measured.device_memory.value;
+      if (value == 0 || run.memory_interval.empty()) continue;
+      ++measured;
+      inside += value >= run.memory_interval.front() && value <= run.memory_interval.back();
+    }
+  if (measured == 0) return "";
+  return fmt::format("80 % intervals of run hold {} of {} measured memories of devices ({})\n", inside, measured,
+                     percent(static_cast<double>(inside) / static_cast<double>(measured)));
+}
+
 /// The sets in the order of the report: step times of all families, memory, efficiencies, other figures, step times by
 /// stack.
 std::vector<JudgedSet> judged_sets(const Predictions& all) {
@@ -88,7 +123,8 @@ std::vector<JudgedSet> judged_sets(const Predictions& all) {
     if (errors) sets.push_back({std::move(*errors), limits, family.within_limits(), runs});
   };
   for (const FamilyPrediction& f : all) add(f, f.step_times(), f.limits.time, f.runs.size());
-  for (const FamilyPrediction& f : all) add(f, f.peak_memories(), {.mean = f.limits.memory.mean});
+  for (const FamilyPrediction& f : all)
+    for (const MemoryQuantity& quantity : memory_quantities()) add(f, f.memories(quantity), f.limits.memory);
   for (const FamilyPrediction& f : all) add(f, f.efficiencies(), f.limits.efficiency);
   for (const FamilyPrediction& f : all)
     for (std::size_t i = 0; i < f.figures.size(); ++i) add(f, f.figure(i), f.figures[i].limits);
@@ -123,7 +159,8 @@ int validate_runs(const ValidationRequest& request) {
     text +=
         fmt::format("mean over {}: {}\n", families == 1 ? "1 family" : fmt::format("{} families, each once", families),
                     percent(mean / families));
-  text += covered_steps(all) + refusals_and_misfits(all);
+  if (judges_intervals) text += covered_steps(all) + covered_memories(all);
+  text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
   report(request, "Measured training runs", text, sets, unfinished);
   if (!unfinished.empty()) {

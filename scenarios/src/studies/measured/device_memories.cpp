@@ -11,7 +11,6 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/program_memory.hpp"
-#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
@@ -36,14 +35,6 @@ MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
 }
 
 }  // namespace
-
-const std::vector<MemoryQuantity>& memory_quantities() {
-  static const std::vector<MemoryQuantity> all{
-      {"peak memory", false, &MeasuredRun::peak_memory, &Result::Memory::peak},
-      {"reserved memory", true, &MeasuredRun::reserved_memory, &Result::Memory::reserved},
-      {"device memory", true, &MeasuredRun::device_memory, &Result::Memory::device}};
-  return all;
-}
 
 std::optional<ErrorSet> FamilyMemory::errors(const MemoryQuantity& quantity) const {
   std::vector<MeasuredPoint> points;

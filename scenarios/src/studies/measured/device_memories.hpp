@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "models/fitted/measured_family.hpp"
-#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/device_memory.hpp"
-#include "scenarios/src/reading/measured_run.hpp"
-#include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 
 namespace trainyard {
 
@@ -22,16 +20,6 @@ struct MemoryPrediction {
   std::string fits;               ///< "yes", "at risk" or "no" (`Result::fits_in_words`)
   std::string refused;            ///< why the simulator refuses the run; empty: it predicts it
 };
-
-/// A quantity that rows of a family may measure.
-struct MemoryQuantity {
-  const char* name;
-  bool outside;  ///< includes what allocator and libraries add to what the step allocates
-  Bytes MeasuredRun::*measured;
-  Bytes Result::Memory::*predicted;
-};
-/// Returns the quantities: peak of the allocated memory, reserved memory, and memory that the device shows.
-const std::vector<MemoryQuantity>& memory_quantities();
 
 struct FamilyMemory : FamilyDescription {
   std::vector<MemoryPrediction> runs;

@@ -54,8 +54,8 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row, bool critic
   if (critical_path) run.doubt = step_doubt(scenario, result);
   run.tokens = static_cast<double>(scenario.global_batch_size) *
                static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
-  run.peak_memory = result.memory.peak.value;
-  run.reserved_memory = run.peak_memory * scenario.software.reserved_memory;
+  run.memory = result.memory;
+  run.memory_interval = result.memory_interval;
   run.mfu = result.mfu;
   run.mfu_with_attention = result.mfu_with_attention;
   run.fits = result.fits;
@@ -110,6 +110,14 @@ std::vector<std::size_t> first_rows_alike(const std::vector<MeasuredFamily>& fam
 
 }  // namespace
 
+const std::vector<MemoryQuantity>& memory_quantities() {
+  static const std::vector<MemoryQuantity> all{
+      {"peak memory", false, &MeasuredRun::peak_memory, &Result::Memory::peak},
+      {"reserved memory", true, &MeasuredRun::reserved_memory, &Result::Memory::reserved},
+      {"device memory", true, &MeasuredRun::device_memory, &Result::Memory::device}};
+  return all;
+}
+
 std::pair<double, double> RunPrediction::mfus() const {
   const double speedup = measured.step_time.value / step_time;
   const double published = measured.rate.value > 0 ? measured.rate / peak : mfu / speedup;
@@ -139,15 +147,9 @@ std::optional<ErrorSet> FamilyPrediction::step_times() const {
   });
 }
 
-std::optional<ErrorSet> FamilyPrediction::peak_memories() const {
-  return errors("peak memory", false, [](const RunPrediction& run) {
-    return std::pair{run.peak_memory, run.measured.peak_memory.value};
-  });
-}
-
-std::optional<ErrorSet> FamilyPrediction::reserved_memories() const {
-  return errors("reserved memory", false, [](const RunPrediction& run) {
-    return std::pair{run.reserved_memory, run.measured.reserved_memory.value};
+std::optional<ErrorSet> FamilyPrediction::memories(const MemoryQuantity& quantity) const {
+  return errors(quantity.name, false, [&](const RunPrediction& run) {
+    return std::pair{(run.memory.*quantity.predicted).value, (run.measured.*quantity.measured).value};
   });
 }
 
@@ -184,8 +186,10 @@ std::string FamilyPrediction::filled_note() const {
 }
 
 bool FamilyPrediction::within_memory_limits() const {
-  const auto peak = peak_memories(), reserved = reserved_memories();
-  return (!peak || holds(limits.memory, *peak)) && (!reserved || holds(limits.memory, *reserved));
+  return std::ranges::all_of(memory_quantities(), [&](const MemoryQuantity& quantity) {
+    const auto errors = memories(quantity);
+    return !errors || holds(limits.memory, *errors);
+  });
 }
 
 bool FamilyPrediction::within_limits() const {

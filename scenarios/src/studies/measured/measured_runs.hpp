@@ -6,19 +6,32 @@
 
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/figure.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/measured_run.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 
 namespace trainyard {
+
+/// A memory of the fullest rank that runs of a family may measure.
+struct MemoryQuantity {
+  const char* name;
+  bool outside;  ///< includes what allocator and libraries add to what the step allocates
+  Bytes MeasuredRun::*measured;
+  Bytes Result::Memory::*predicted;
+};
+/// Returns the quantities: peak of the allocated memory, reserved memory, and memory that the device shows.
+const std::vector<MemoryQuantity>& memory_quantities();
 
 /// A measured run and its prediction.
 struct RunPrediction {
   std::string id, attention;  ///< `attention`: name of the attention kernel; "": the GPU's own rates
   StepProfile profile;
   MeasuredRun measured;
-  double step_time = 0;                         ///< s
-  StepDoubt doubt;                              ///< doubt of `step_time`; it has no spread if nobody asks for intervals
-  double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
+  double step_time = 0;                 ///< s
+  StepDoubt doubt;                      ///< doubt of `step_time`; it has no spread if nobody asks for intervals
+  Result::Memory memory;                ///< memory of the fullest rank
+  std::vector<double> memory_interval;  ///< 80 % interval of the memory that the device shows, bytes
   double mfu = 0, mfu_with_attention = 0;
   /// Predicted and measured value of each figure, in the order of the family; a measured value of 0: not measured.
   std::vector<std::pair<double, double>> figures;
@@ -45,7 +58,7 @@ struct FamilyPrediction : FamilyDescription {
 
   std::size_t refused_runs() const;
   /// Return the errors of one quantity. No value: nothing is predicted, or the quantity was not measured.
-  std::optional<ErrorSet> step_times() const, peak_memories() const, reserved_memories() const;
+  std::optional<ErrorSet> step_times() const, memories(const MemoryQuantity&) const;
   /// Returns the errors of scaling efficiency: samples/s per device, relative to those of the run `scaled_from`.
   std::optional<ErrorSet> efficiencies() const;
   std::optional<ErrorSet> mfus() const;
