@@ -16,6 +16,8 @@ struct NcclInside {
   NcclInSwitch in_switch;        ///< from_gpus 0: the switch does not sum in this call
   LinkKind link_kind = LinkKind::nvlink;
   bool from_hopper = false;  ///< Hopper or later: the switches can sum, perhaps only for more GPUs
+  /// Rate of a channel of a tree over two nodes by Simple, up and down together; 0: no limit is known.
+  BytesPerSecond tree_channel;
 };
 
 /// One algorithm of an operation between nodes: the number of hops over the network in sequence, the bytes that leave a
@@ -32,6 +34,7 @@ struct NcclAlgorithm {
   bool in_switch = false;
   double share_factor = 1;  ///< factor on `share` for Simple
   bool rings = false;       ///< true: the algorithm is the ring
+  Seconds channels_time{};  ///< time in which NCCL's channels move all bytes by Simple
 };
 
 /// Names of the ring by protocol. Operations between pairs of ranks have no algorithm, only the protocol.

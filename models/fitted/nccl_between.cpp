@@ -44,7 +44,8 @@ NcclCost cost_of(const NcclAlgorithm& algorithm, int protocol, const NcclInside&
   const auto p = static_cast<std::size_t>(protocol);
   const double simple = share_by_simple(algorithm, network, call) * algorithm.share_factor;
   const double share = protocol == kNcclSimple ? simple : p == 0 ? network.share_ll : network.share_ll128;
-  const Seconds outside = algorithm.outgoing / (algorithm.network * share);
+  Seconds outside = algorithm.outgoing / (algorithm.network * share);
+  if (protocol == kNcclSimple) outside = std::max(outside, algorithm.channels_time);
   const Seconds transfer = std::max(outside, algorithm.link_times[p]);
   Seconds latency = algorithm.startup[p] + hop_of(network, call, protocol) * algorithm.hops;
   // Chunks are forwarded from hop to hop: the last chunk leaves after all others and then takes all hops.
@@ -100,6 +101,20 @@ double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast
 /// assumed for them.
 constexpr double kBranching = 0.85;
 
+/// Returns the rate at which the channels of a tree over two nodes sum by Simple: half of what they carry up and down. A
+/// tree has as many channels as the ring: one for each adapter, or two if a channel has 25 GB/s, and from Hopper on with
+/// more than four adapters 50 GB/s (NVIDIA/nccl src/init.cc, and src/graph/search.cc: ncclTopoDupChannels). Headers take
+/// 4 % of an adapter's rate, so that one of 200 Gbit/s has 24 GB/s.
+BytesPerSecond channels_rate(const NcclInside& inside, const NcclCall& call) {
+  constexpr double kPayload = 0.96, kFew = 4;
+  constexpr BytesPerSecond kTwo{25e9}, kTwoFromHopper{50e9};
+  const BytesPerSecond adapter =
+      call.adapter.value > 0 ? call.adapter : call.network / static_cast<double>(call.fewest());
+  const double adapters = call.network / adapter;
+  const bool two = adapter * kPayload >= (inside.from_hopper && adapters > kFew ? kTwoFromHopper : kTwo);
+  return inside.tree_channel * (adapters * (two ? 2 : 1) / 2);
+}
+
 /// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).
 NcclAlgorithm tree(const NcclInside& inside, const NcclCall& call) {
   // Rate of a chain relative to that of a ring: NVIDIA/nccl src/graph/tuning.cc (busBw * .92); data go up and down the
@@ -111,6 +126,8 @@ NcclAlgorithm tree(const NcclInside& inside, const NcclCall& call) {
   algorithm.link_times = link_times(inside, call.size * (kBothWays / kChain));
   algorithm.hops = 2 * levels(call.nodes);
   if (call.nodes > 2) algorithm.share_factor = kBranching;
+  if (call.nodes == 2 && inside.tree_channel.value > 0)
+    algorithm.channels_time = call.size / channels_rate(inside, call);
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p) algorithm.startup[p] = inside.protocols[p].startup;
   return algorithm;
 }
@@ -123,6 +140,7 @@ NcclAlgorithm nvls_tree(const NcclInside& inside, const NcclCall& call) {
   constexpr double kWithTree = 0.96;
   NcclAlgorithm algorithm = tree(inside, call);
   algorithm.names.fill("NVLS tree");
+  algorithm.channels_time = Seconds{};
   algorithm.startup.fill(inside.in_switch.nvls.startup);
   algorithm.link_times.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
   algorithm.in_switch = true;
@@ -171,6 +189,16 @@ NcclAlgorithm pairs(const NcclInside& inside, const NcclNetwork& network, const 
 constexpr Seconds kNccl{4.6e-6};
 constexpr Seconds kRccl{14.9e-6};
 
+/// perChMaxTreeBws of two nodes in NVIDIA/nccl src/graph/tuning.cc at v2.29; Volta's and Ampere's stand there since v2.10.
+/// RCCL has others.
+BytesPerSecond tree_channel(const std::string& architecture) {
+  if (uses_rccl(architecture)) return {};
+  if (architecture.starts_with("blackwell")) return BytesPerSecond{42.8e9};
+  if (same_name(architecture, "hopper")) return BytesPerSecond{41.4e9};
+  const bool is_ampere = same_name(architecture, "ampere") || same_name(architecture, "ada");
+  return BytesPerSecond{is_ampere ? 23.6e9 : 18.5e9};
+}
+
 }  // namespace
 
 NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
@@ -187,6 +215,7 @@ NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
   if (sums_in_switch) inside.in_switch = model.in_switch;
   inside.link_kind = model.link_kind;
   inside.from_hopper = model.in_switch.from_gpus > 0;
+  inside.tree_channel = tree_channel(model.architecture);
   return inside;
 }
 

@@ -74,6 +74,7 @@ struct NcclCall {
   /// Total rate of the adapters that the call's GPUs on one node use, per direction. Required if `nodes` > 1.
   BytesPerSecond network = {};
   BytesPerSecond gpu_network = {};  ///< rate of the adapters that one GPU uses; 0: its share of the node's
+  BytesPerSecond adapter = {};      ///< rate of one adapter; 0: each GPU has one
   Seconds wires{-1};        ///< one-way latency of adapters and switches between hosts; below 0: the network entry's
   bool in_switch = true;    ///< false: as with NCCL_NVLS_ENABLE=0
   bool rings_only = false;  ///< as with NCCL_ALGO=Ring

@@ -229,6 +229,7 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   const BytesPerSecond adapter = adapter_rate(type);
   call.network = adapter * std::min(type.hcas, a_gpu * spread.fewest);
   call.gpu_network = adapter * a_gpu;
+  call.adapter = adapter;
   call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
   call.machine = machine_.find({spread.fewest, exchanges_in_pairs(operation)}, [&] {

@@ -178,8 +178,9 @@ TEST_CASE("several HCAs of a GPU carry as much as one HCA with their summed rate
         .step_time.value;
   };
   const double time_of_one_hca = step_with(8, "100 Gbit/s");
-  CHECK(step_with(16, "50 Gbit/s") == Approx(time_of_one_hca).epsilon(1e-6));
-  CHECK(step_with(32, "25 Gbit/s") == Approx(time_of_one_hca).epsilon(1e-6));
+  // One channel of a tree for each HCA of 100 Gbit/s is 1 % slower than the HCAs (NVIDIA/nccl src/graph/tuning.cc).
+  CHECK(step_with(16, "50 Gbit/s") == Approx(time_of_one_hca).epsilon(2e-3));
+  CHECK(step_with(32, "25 Gbit/s") == Approx(step_with(16, "50 Gbit/s")).epsilon(1e-6));
   CHECK(step_with(16, "100 Gbit/s") < time_of_one_hca);
 }
 

@@ -77,6 +77,18 @@ TEST_CASE("NCCL chooses from the algorithms of its version", "[collectives][nccl
   CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
 }
 
+TEST_CASE("the channels of a tree limit an all-reduce of two nodes", "[collectives][nccl]") {
+  const auto rate = [](const std::string& node) {
+    const NcclCost cost = cost_on(nodes_on(2, node, "nonblocking"), NcclOperation::all_reduce, kLarge, {{2, 12}});
+    CHECK(std::string(cost.protocol) == "tree, Simple");
+    return kLarge / (cost.time - cost.latency).value / 1e9;
+  };
+  CHECK(rate("{base: dgx-a100, hca: {count: 4}}") == Approx(4 * 23.6 / 2));  // one channel for each adapter
+  CHECK(rate("{base: dgx-a100, hca: {count: 4, rate: 400 Gbit/s}}") == Approx(8 * 23.6 / 2));
+  CHECK(rate("p4d.24xlarge") < 4 * 12.5);  // the adapters' rate is less
+  CHECK(rate("gh200-4x") > 4 * 23.6 / 2);  // 41.4 GB/s a channel from Hopper on
+}
+
 TEST_CASE("an older NCCL is never faster", "[collectives][nccl][metamorphic]") {
   for (const char* node : {"dgx-h100", "dgx-a100", "dgx-b200"})
     for (const int nodes : {1, 2, 5, 16}) {
