@@ -1,6 +1,7 @@
 #include "models/software/training_memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
