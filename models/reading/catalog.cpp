@@ -228,7 +228,10 @@ struct SourceReader {
     if (const Node* value = node.find("value")) {
       const Node* source = node.find("source");
       const Node* unverified = node.find("unverified");
-      return add(*value, source ? full_text(*source) : unsourced(node), unverified && unverified->scalar == "true");
+      add(*value, source ? full_text(*source) : unsourced(node), unverified && unverified->scalar == "true");
+      if (const Node* range = node.find("range"))
+        for (const Node& end : range->items) sources.back().range.push_back(end.scalar);
+      return;
     }
     for (std::size_t i = 0; i < node.items.size(); ++i) read(node.items[i], fmt::format("{}.{}", path, i));
     for (const auto& [key, field] : node.fields) read(field, path.empty() ? key : path + "." + key);

@@ -42,12 +42,15 @@ Unit positive(const Node& node, const std::string& path, Unit (*parse)(std::stri
 
 /// Checks a figure {value, source, unverified} and returns its value.
 const Node& value_of_figure(const Node& figure, const Node& value, const std::string& path) {
-  static const std::vector<std::string> keys{"value", "source", "unverified"};
+  static const std::vector<std::string> keys{"value", "source", "unverified", "range"};
   for (const auto& [key, node] : figure.fields) {
     if (&node == &value) continue;
     if (std::ranges::find(keys, key) == keys.end())
       fail(node.key_place, fmt::format("{}: unknown key \"{}\" of a figure{}", path, key, hint(key, keys)));
     if (key == "source" && node.kind != Node::Kind::scalar) fail(node.place, path + ": expected a source");
+    const auto is_scalar = [](const Node& item) { return item.kind == Node::Kind::scalar; };
+    if (key == "range" && (node.items.size() != 2 || !std::ranges::all_of(node.items, is_scalar)))
+      fail(node.place, path + ": range: expected two figures, that of the slowest hardware first");
     if (key == "unverified" && node.scalar != "true" && node.scalar != "false")
       fail(node.place, path + ": unverified: expected true or false");
   }

@@ -1,6 +1,7 @@
 #include "models/software/training_memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -25,6 +26,16 @@ Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
 /// Is the tensor a matrix of a linear layer inside the network, whose momentum is made orthogonal?
 bool is_inner_matrix(const Layer& layer, const ParameterTensor& tensor) {
   return !tensor.frozen && tensor.in > 1 && tensor.out > 1 && layer.name != "head" && layer.name != "embedding";
+}
+
+/// FLOPs of the iterations on a matrix with `side` rows: X is the matrix, A = X X', B = b A + c A A, X = a X + B X.
+double orthogonal_flops(const Optimizer& optimizer, double side, double other) {
+  return optimizer.orthogonal_steps * (4 * side * side * other + 2 * side * side * side);
+}
+
+const ParameterTensor* find_tensor(const Layer& layer, const std::string& name) {
+  const auto tensor = std::ranges::find(layer.parameters, name, &ParameterTensor::name);
+  return tensor == layer.parameters.end() ? nullptr : &*tensor;
 }
 
 Work memory_bound(Kernel kernel, Bytes bytes, Precision precision) {
@@ -160,10 +171,10 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
   return held;
 }
 
-void add_matrix_updates(Work& work, HeldElements& held, const std::vector<const Layer*>& layers,
-                        const ZeroShares& dense, const ZeroShares& experts, const Optimizer& optimizer,
-                        Precision precision) {
-  if (!optimizer.multiplies_matrices()) return;
+UpdateExchanges add_matrix_updates(Work& work, HeldElements& held, const std::vector<const Layer*>& layers,
+                                   const ZeroShares& dense, const ZeroShares& experts, const Optimizer& optimizer,
+                                   Precision precision, const std::vector<const Layer*>& one_rank) {
+  if (!optimizer.multiplies_matrices()) return {};
   // Defaults of the authors' code (soap.py: precondition_frequency, max_precond_dim).
   constexpr double renewal_interval = 10, longest_side = 10000;
   double others = 0, squares = 0;
@@ -172,17 +183,37 @@ void add_matrix_updates(Work& work, HeldElements& held, const std::vector<const 
     double flops = 0, largest = 0, elements = 0;
     double of_busiest(double shares) const { return std::max(flops / shares, largest); }
   } dense_share, expert_share;
-  for (const Layer* layer : layers)
-    for (const ParameterTensor& tensor : layer->parameters) {
+  UpdateExchanges exchanges;
+  Bytes gathered, summed, largest_gathered, largest_sum;
+  for (std::size_t k = 0; k < layers.size(); ++k)
+    for (const Layer* layer = layers[k]; const ParameterTensor& tensor : layer->parameters) {
       const double shares = (tensor.expert ? experts : dense).optimizer;
       if (!is_inner_matrix(*layer, tensor)) {
         others += tensor.frozen ? 0 : tensor.elements / shares;
         continue;
       }
-      // X is the matrix with its shorter side m first. A = X X', B = b A + c A A, X = a X + B X.
       const double m = std::min(tensor.in, tensor.out), n = std::max(tensor.in, tensor.out);
       const double count = tensor.elements / (m * n);
-      double flops = optimizer.orthogonal_steps * (4 * m * m * n + 2 * m * m * m);
+      double flops = orthogonal_flops(optimizer, m, n);
+      const ParameterTensor* all = k < one_rank.size() && !tensor.expert ? find_tensor(*one_rank[k], tensor.name)
+                                                                         : nullptr;  // split over tensor ranks
+      if (all && all->in * all->out > tensor.in * tensor.out) {
+        if (optimizer.matrix_split == MatrixSplit::duplicated) {
+          flops = orthogonal_flops(optimizer, std::min(all->in, all->out), std::max(all->in, all->out));
+          const Bytes bytes = element_size(update_precision(precision)) * (all->in * all->out);
+          gathered += bytes * count;
+          largest_gathered = std::max(largest_gathered, bytes);
+          exchanges.gathers += count / shares;
+        } else if (optimizer.matrix_split == MatrixSplit::distributed) {
+          // The products are those along the side that is not split, also if it is the longer one.
+          const double side = all->in == tensor.in ? tensor.in : tensor.out;
+          flops = orthogonal_flops(optimizer, side, tensor.in * tensor.out / side);
+          const Bytes bytes = element_size(precision) * (side * side * optimizer.orthogonal_steps);
+          summed += bytes * count;
+          largest_sum = std::max(largest_sum, bytes);
+          exchanges.sums += optimizer.orthogonal_steps * count / shares;
+        }
+      }
       for (const double side : {m, n}) {
         if (optimizer.side_products == 0 || side > longest_side) continue;
         flops += 2 * optimizer.side_products * side * m * n + optimizer.renewal * side * side * side / renewal_interval;
@@ -204,6 +235,15 @@ void add_matrix_updates(Work& work, HeldElements& held, const std::vector<const 
   work.flops += Flops{dense_share.of_busiest(dense.optimizer) + expert_share.of_busiest(experts.optimizer)};
   work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
   work.precision = static_cast<std::uint8_t>(orthogonal ? precision : updates);
+  // The busiest replica has whole matrices, so that it exchanges no less than the largest one needs.
+  const auto settle = [&](double& times, Bytes& mean, Bytes all, Bytes largest, double of_one) {
+    if (times == 0) return;
+    times = std::ceil(std::max(times, of_one));
+    mean = std::max(all / dense.optimizer, largest) / times;
+  };
+  settle(exchanges.gathers, exchanges.gathered, gathered, largest_gathered, 1);
+  settle(exchanges.sums, exchanges.summed, summed, largest_sum, optimizer.orthogonal_steps);
+  return exchanges;
 }
 
 StaticMemory static_memory(const HeldElements& held, Precision precision, const Optimizer& optimizer,

@@ -15,6 +15,11 @@ namespace trainyard {
 enum class MemoryClass : std::uint8_t { parameters, gradients, optimizer, activations, buffers };
 const char* name_of(MemoryClass);
 
+/// Modes in which tensor ranks make the momentum of a matrix orthogonal of which each has a part (Megatron-LM's
+/// muon_tp_mode; emerging_optimizers, muon_utils.py, newton_schulz_tp): each its part alone; each the whole matrix, which
+/// they gather first; or together, with a sum of products over the ranks in each iteration.
+enum class MatrixSplit : std::uint8_t { blockwise, duplicated, distributed };
+
 /// The costs of an optimizer. States are kept, and the update is computed, in fp32 (fp64 for fp64 training).
 struct Optimizer {
   std::string name;
@@ -33,6 +38,8 @@ struct Optimizer {
   /// Parameters in 16 bits have a copy in fp32, which the update changes (Micikevicius et al. 2018). false: the update
   /// changes the 16-bit parameters themselves.
   bool keeps_master = true;
+
+  MatrixSplit matrix_split = MatrixSplit::blockwise;  ///< mode of optimizers that make momenta orthogonal
 
   bool multiplies_matrices() const { return orthogonal_steps > 0 || side_products > 0; }
 };
@@ -113,14 +120,22 @@ HeldElements held_elements(double elements, const ZeroShares&);
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere = false);
 
+/// Collectives over tensor ranks in an update: numbers of all-gathers and all-reduces, and the bytes of one of mean size.
+struct UpdateExchanges {
+  double gathers = 0, sums = 0;
+  Bytes gathered = {}, summed = {};
+};
+
 /// Adds the products of an optimizer that multiplies matrices: the iterations that make the momenta of those layers'
 /// matrices orthogonal, and the bytes that Adam moves for the other tensors; or the products with the factors of the
 /// sides, and their memory. Replicas divide the matrices as they divide the optimizer's states, but each matrix stays
 /// whole: the busiest replica has no fewer FLOPs and states than the largest matrix. The factors of sides are divided
-/// evenly. Tensor ranks update their parts of a matrix on their own (Megatron-LM, emerging_optimizers: muon_tp_mode
-/// blockwise). Adds nothing for other optimizers.
-void add_matrix_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
-                        const ZeroShares& experts, const Optimizer&, Precision);
+/// evenly. Adds nothing for other optimizers. `one_rank`: the same layers as a single tensor rank would have them, which
+/// tell the side of a matrix that tensor ranks split; empty, or `MatrixSplit::blockwise`: they update their parts alone.
+/// Experts' matrices are always updated so. Returns the exchanges of tensor ranks.
+UpdateExchanges add_matrix_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
+                                   const ZeroShares& experts, const Optimizer&, Precision,
+                                   const std::vector<const Layer*>& one_rank = {});
 
 /// Returns the memory of parameters (in fp32 if the stack has no others), of gradients in the stack's precision or
 /// `precision`, of the optimizer's states, of gradient buckets if the stack copies gradients into separate buffers, and

@@ -65,6 +65,7 @@ struct StagePlan {
   std::vector<GradientBucket> buckets;
   std::vector<PipelineTask> tasks;
   Work optimizer;
+  UpdateExchanges update_exchanges;  ///< collectives of tensor ranks before the optimizer's work
   StaticMemory memory;
   StaticMemory host_memory;  ///< offload: memory that a rank holds in its host
   Bytes host_activations;    ///< offload: largest size of activations in host memory at a time

@@ -187,7 +187,23 @@ Ops ParameterGathers::update() {
   if (step_.shards() && !step_.shards_parameters() && !step_.plan.overlap_parameters) co_yield gather_updated();
 }
 
+/// Tensor ranks exchange what they need of the matrices that they split. Each exchange follows the one before.
+Ops ParameterGathers::exchange_matrices() {
+  const UpdateExchanges& all = step_.stage.update_exchanges;
+  if (!step_.plan.lane(Lane::tensor).is_used() || all.gathers + all.sums == 0) co_return;
+  while (step_.waits.has_any()) co_yield step_.take_waits();
+  const Dep start = step_.out.last_operation(TrainingStreams::compute);
+  for (double i = 0; i < all.gathers; ++i)
+    co_yield collectives_.run(
+        {Lane::tensor, Operation::all_gather, all.gathered, step_.words.exchange_matrices, 0, start});
+  for (double i = 0; i < all.sums; ++i)
+    co_yield collectives_.run(
+        {Lane::tensor, Operation::all_reduce, all.summed, step_.words.exchange_matrices, 0, start});
+  step_.waits.add(collectives_.end_of(Lane::tensor));
+}
+
 Ops ParameterGathers::run_optimizer(int set) {
+  co_yield exchange_matrices();
   while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
   co_yield step_.work(step_.stage.optimizer, Kind::local, step_.words.optimizer, step_.words.optimizer_step);
   if (step_.plan.values) co_yield step_.call(TrainingCall::update, {set});

@@ -29,6 +29,8 @@ class ParameterGathers {
   Ops run_optimizer(int set = 0);
 
  private:
+  Ops exchange_matrices();
+
   /// A pass of a layer (stage 3). `gathers`: its parameters are gathered for it.
   struct Visit {
     int layer = 0;

@@ -78,6 +78,7 @@ struct TrainingNames {
   NameId copy_in = names.intern("copy gradients to bucket", ComputePhase::bucket_copies);
   NameId copy_out = names.intern("copy bucket to gradients", ComputePhase::bucket_copies);
   NameId optimizer_step = names.intern("optimizer step");
+  NameId exchange_matrices = names.intern("exchange momenta of matrices");
   NameId wait_for_messages = names.intern("wait for messages");
   NameId wait_for_host = names.intern("wait for the host");
   NameId call = names.intern("values");

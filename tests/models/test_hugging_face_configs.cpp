@@ -171,12 +171,12 @@ TEST_CASE("Qwen3-VL of other sizes has the parameters of its files", "[network][
 }
 
 TEST_CASE("DeepSeek-V4 has the parameters of its checkpoints and of its report", "[network][hugging_face]") {
-  // The tensors of DeepSeek-V4-Pro's checkpoint without its scales, tables of hashes and layer of a further token, and with a
-  // correction of the router in the first three layers too; those of Flash by the same sum. Published (arXiv:2606.19348):
-  // 1.6 trillion and 49 billion active, 284 and 13 billion. A token reads one row of the embedding.
+  // The tensors of DeepSeek-V4-Pro's checkpoint without its scales, tables of hashes and layer of a further token; those of
+  // Flash by the same sum. Published (arXiv:2606.19348): 1.6 trillion and 49 billion active, 284 and 13 billion. A token
+  // reads one row of the embedding.
   for (const auto& [name, parameters, active, embedding] :
-       {std::tuple{"deepseek-v4-flash", 284'332'241'239.0, 13.27e9, 129280.0 * 4096},
-        {"deepseek-v4-pro", 1'572'997'202'915.0, 48.85e9, 129280.0 * 7168}}) {
+       {std::tuple{"deepseek-v4-flash", 284'332'240'471.0, 13.27e9, 129280.0 * 4096},
+        {"deepseek-v4-pro", 1'572'997'201'763.0, 48.85e9, 129280.0 * 7168}}) {
     CAPTURE(name);
     const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
     const Network network = make_network(entry, 1, sample_tokens(entry), Precision::bf16);
@@ -209,6 +209,60 @@ TEST_CASE("DeepSeek-V4 has the parameters of its checkpoints and of its report",
   CHECK_THROWS_WITH(config("compress_ratios: [128, 4]"), Contains("model.compress_ratios: 2 items for 3 layers"));
   CHECK_THROWS_WITH(config("compress_ratios: [128, 4, 16]"), Contains("model.compress_ratios: \"16\" is not modelled"));
   CHECK_THROWS_WITH(config("hc_mult: 4"), Contains("missing key \"compress_ratios\""));
+  CHECK_THROWS_WITH(config("compress_ratios: [128, 4, 0], mtp_num_layers: 2"),
+                    Contains("model.mtp_num_layers: \"2\" is not modelled; known: 0, 1"));
+}
+
+TEST_CASE("hashes of tokens choose the experts of DeepSeek-V4's first layers, and one layer predicts a further token",
+          "[network][hugging_face]") {
+  const auto network = [](const std::string& keys) {
+    return built(parsed_config(
+        "{model_type: deepseek_v4, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 8, q_lora_rank: 32, "
+        "n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 32, vocab_size: 512, compress_ratios: [0, "
+        "0, 0, 0]" +
+        keys + "}"));
+  };
+  const auto has_kernel = [](const Layer& layer, const char* name) {
+    return std::ranges::any_of(layer.forward, [&](const KernelCall& call) { return call.name == name; });
+  };
+  const auto corrections = [](const Layer& layer) {
+    return std::ranges::count_if(layer.parameters,
+                                 [](const ParameterTensor& tensor) { return tensor.name == "router.correction_bias"; });
+  };
+  const Network two = network(", num_hash_layers: 2");
+  for (std::size_t i = 1; i <= 4; ++i) {
+    CAPTURE(i);
+    const bool hashed = i <= 2;
+    CHECK(has_kernel(two.layers[i], "router.look_up") == hashed);
+    CHECK(has_kernel(two.layers[i], "router.top_k") == !hashed);
+    CHECK(corrections(two.layers[i]) == (hashed ? 0 : 1));
+  }
+  CHECK(network("").parameters() == two.parameters() - 8);  // three layers, as in the published configs
+  // The further layer: a block of the last tokens, a projection of the embedding and one of each stream, three norms, and a
+  // sum of the streams. The embedding's table and the output's weight are those of the network.
+  const Network further = network(", num_hash_layers: 2, mtp_num_layers: 1");
+  const double h = 64, streams = 4, tokens = 4096, vocabulary = 512;
+  const Layer& block = two.layers[4];
+  CHECK(further.parameters() - two.parameters() ==
+        block.parameter_elements() + 2 * h * h + 3 * h + streams * h * streams + streams + 1);
+  CHECK(further.layers.size() == two.layers.size());
+  CHECK(further.forward_flops().value - two.forward_flops().value ==
+        Approx(block.forward_flops().value +
+               2 * tokens * (h * h + streams * h * h + streams * h * streams + h * vocabulary)));
+  CHECK(gradients_are_ready_once(further));
+  const auto flash = [](const std::string& document) {
+    const NetworkEntry entry = read_network_entry(Catalog().resolve("network", parse_document(document, "further")));
+    return make_network(entry, 1, sample_tokens(entry), Precision::bf16).parameters();
+  };
+  CHECK(flash("{base: deepseek-v4-flash, sizes: {further: 1}}") > flash("deepseek-v4-flash") + 6e9);
+  const auto config = parsed_config(
+      "{model_type: deepseek_v4, num_hidden_layers: 1, compress_ratios: [0], hidden_size: 64, "
+      "num_attention_heads: 8, q_lora_rank: 32, n_routed_experts: 8, num_experts_per_tok: 2, "
+      "moe_intermediate_size: 32, vocab_size: 512, mtp_num_layers: 1}");
+  TransformerOptions split;
+  split.sharding.tensor = 8;
+  split.sharding.sequence = true;
+  CHECK(gradients_are_ready_once(transformer_network(config, 1, 4096, Precision::bf16, split)));
 }
 
 TEST_CASE("a token of LongCat-Flash uses the parameters that its report states on average", "[network][hugging_face]") {

@@ -97,6 +97,50 @@ TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of
         8 * elements.optimizer + 4 * elements.by_adam);
 }
 
+TEST_CASE("tensor ranks gather the momenta of matrices, or sum products of their parts") {
+  // Of two tensor ranks: halves of a matrix of 200 x 300 by its rows of outputs, and a matrix that is not split.
+  const auto layer = [](double in, double out) {
+    Layer all;
+    all.name = "block 0";
+    all.parameters = {{.name = "fc", .elements = in * out, .in = in, .out = out},
+                      {.name = "router", .elements = 50.0 * 40, .in = 50, .out = 40},
+                      {.name = "norm", .elements = 7}};
+    return all;
+  };
+  const Layer half = layer(300, 100), one = layer(300, 200);
+  const std::vector<const Layer*> layers{&half}, whole{&one};
+  struct Update {
+    UpdateExchanges exchanges;
+    double flops;
+  };
+  const auto update = [&](MatrixSplit split, double replicas) {
+    Optimizer muon = optimizer("muon");
+    muon.matrix_split = split;
+    HeldElements elements = held_elements(layers, {1, 1, replicas}, {});
+    Work work = optimizer_work(elements.optimizer, Precision::bf16, muon);
+    const UpdateExchanges all =
+        add_matrix_updates(work, elements, layers, {1, 1, replicas}, {}, muon, Precision::bf16, whole);
+    return Update{all, work.flops.value};
+  };
+  const auto iterations = [](double side, double other) {
+    return 5 * (4 * side * side * other + 2 * side * side * side);
+  };
+  const double router = iterations(40, 50);
+  const Update alone = update(MatrixSplit::blockwise, 1), gathers = update(MatrixSplit::duplicated, 1),
+               sums = update(MatrixSplit::distributed, 1);
+  CHECK(alone.flops == iterations(100, 300) + router);
+  CHECK(alone.exchanges.gathers + alone.exchanges.sums == 0);
+  CHECK(gathers.flops == iterations(200, 300) + router);
+  CHECK(gathers.exchanges.gathers == 1);
+  CHECK(gathers.exchanges.gathered.value == 4 * 200.0 * 300);
+  CHECK(sums.flops == iterations(300, 100) + router);  // along the side that is not split, though it is the longer one
+  CHECK(sums.exchanges.sums == 5);
+  CHECK(sums.exchanges.summed.value == 2 * 300.0 * 300);
+  // One of four replicas has the whole matrix.
+  CHECK(update(MatrixSplit::duplicated, 4).exchanges.gathered.value == 4 * 200.0 * 300);
+  CHECK(update(MatrixSplit::distributed, 4).exchanges.sums == 5);
+}
+
 TEST_CASE("Shampoo and SOAP multiply each side of a matrix with factors that they keep") {
   Layer layer, head;
   layer.name = "block 0";

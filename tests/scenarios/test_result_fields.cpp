@@ -122,6 +122,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.step_time.value = 2;
   r.step_time_interval = Seconds{0.01};
   r.likely_step_times = {1.5, 2.5};
+  r.announced_step_times = {1.75, 2.25};
   r.expected_error = 0.05;
   r.tokens_per_s = 100;
   r.mfu_with_attention = 0.5;

@@ -99,4 +99,33 @@ TEST_CASE("impossible user buffers are refused", "[user-buffers]") {
   CHECK(error_of("maybe") == place + ": expected true, false or user-buffers, got \"maybe\"");
 }
 
+TEST_CASE("tensor ranks exchange the momenta of matrices with muon as Megatron's modes do", "[user-buffers]") {
+  const auto run = [](const std::string& mode, const std::string& further) {
+    return simulate(
+        read_scenario_text(
+            "{cluster: {node: dgx-h100}, model: {base: llama-3.2-1b, num_hidden_layers: 4}, plan: "
+            "{micro_batch_size: 1, seq_length: 2048, precision: bf16, tensor_parallel: 4, optimizer: {name: "
+            "muon" +
+                mode + "}" + further + "}, software: megatron-core}",
+            "muon"),
+        {.critical_path = false});
+  };
+  for (const std::string further : {"", ", data_parallel: {zero_stage: 1}", ", pipeline_parallel: 2"}) {
+    CAPTURE(further);
+    const Result alone = run("", further), blockwise = run(", tensor_parallel: blockwise", further),
+                 gathers = run(", tensor_parallel: duplicated", further),
+                 sums = run(", tensor_parallel: distributed", further);
+    CHECK(alone.step_time == blockwise.step_time);
+    const auto exposed = [](const Result& r) { return r.breakdown.exposed_communication.at("tensor parallel"); };
+    for (const Result* r : {&gathers, &sums}) {
+      CHECK(r->breakdown.optimizer > alone.breakdown.optimizer);
+      CHECK(exposed(*r) > exposed(alone));
+      CHECK((r->step_time - alone.step_time).value ==
+            Approx((r->breakdown.optimizer - alone.breakdown.optimizer).value + exposed(*r) - exposed(alone))
+                .epsilon(0.02));
+    }
+    CHECK(gathers.breakdown.optimizer > sums.breakdown.optimizer);  // each rank multiplies whole matrices
+  }
+}
+
 }  // namespace scenarios_test_user_buffers

@@ -368,6 +368,13 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
       "sizes: {hidden: 32}, layers: [{layer: embed, operators: [embedding: {entries: 100, width: 32}]}, "
       "{layer: head, operators: [linear: {in: 32, out: 100}, cross_entropy: {classes: 100}]}]}\n",
       "x.yaml"));
+  scenarios.push_back(parse_document(
+      "cluster: {node: dgx-a100}\nplan: {micro_batch_size: 1}\nmodel: {model_type: operators, tokens: 64, layers: "
+      "[{layer: embed, width: 32, operators: [embedding: {name: token_embedding, entries: 100, width: 32}]}, {layer: "
+      "head, "
+      "operators: [embedding: {entries: 100, width: 32}, linear: {in: 32, out: 100}, cross_entropy: {classes: "
+      "100}]}]}\n",
+      "x.yaml"));
   for (const char* keys : {"nodes: {from: 1, to: 2}, every: 7 d", "nodes: 1, mean_interval: 7 d"})
     scenarios.push_back(parse_document(
         fmt::format("cluster: {{node: dgx-a100, nodes: 4, fabric: leaf-spine}}\nfleet: {{horizon: 100 d, spares: 1, "

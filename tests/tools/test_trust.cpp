@@ -193,6 +193,53 @@ TEST_CASE("an answer on an announced chip says so, and counts as unmeasured", "[
   CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1, 0).unmeasured_parts.contains("announced chip"));
 }
 
+TEST_CASE("ranges of an announced chip make ranges of the step, and widen its interval", "[trust]") {
+  const Overrides rubin{
+      {"cluster.node", "{base: vr-nvl72, gpu: {count: 8}}"}, {"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
+  const auto answer_with = [](Overrides changes, const Overrides& further) {
+    changes.insert(changes.end(), further.begin(), further.end());
+    const Scenario s = read_scenario(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml"), changes);
+    AnswerOptions options;
+    options.factor = 0;
+    Result r = answer(s, options).result;
+    const auto plain = likely_step_times(r.step_time.value, step_doubt(s, r));
+    return std::pair{std::move(r), plain};
+  };
+  const auto [r, plain_interval] = answer_with(rubin, {});
+  REQUIRE(r.announced_step_times);
+  const auto [fast, slow] = *r.announced_step_times;
+  CHECK(fast <= r.step_time.value);
+  CHECK(slow > 1.05 * fast);
+  // The ends are the steps with the figures at the ends of their ranges.
+  const Overrides slowest{{"cluster.gpu.memory_bandwidth", "13 TB/s"}, {"cluster.gpu.peak.fp4", "34700 TFLOP/s"}};
+  CHECK(answer_with(rubin, slowest).first.step_time.value == Approx(slow).epsilon(1e-9));
+  CHECK_FALSE(answer_with(rubin, slowest).first.announced_step_times);
+  REQUIRE(r.likely_step_times);
+  REQUIRE(plain_interval);
+  CHECK(r.likely_step_times->back() == Approx(plain_interval->back() * slow / r.step_time.value));
+  CHECK(r.likely_step_times->front() == Approx(plain_interval->front() * fast / r.step_time.value));
+  CHECK_FALSE(answer_with({}, {}).first.announced_step_times);
+  const Scenario s = read_scenario(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml"), rubin);
+  CHECK_THAT(on_one_line(trust_lines(s, &r)), Contains("announced: the figures of rubin are preliminary; with ") &&
+                                                  Contains("memory_bandwidth 13 TB/s to 22 TB/s") &&
+                                                  Contains(" the step takes "));
+}
+
+TEST_CASE("all ranges of the catalog can be read at both ends, slowest first", "[trust][catalog]") {
+  int ranges = 0;
+  for (const std::string node : {"vr-nvl72", "vr-nvl144"}) {
+    const Scenario s =
+        read_scenario_text("{cluster: {node: " + node + "}, model: gpt2, plan: {micro_batch_size: 1}}", "announced");
+    for (const FigureSource& figure : s.sources) ranges += figure.range.empty() ? 0 : 1;
+  }
+  CHECK(ranges == 4);
+  CHECK_THROWS_WITH(
+      read_scenario_text("{cluster: {node: {base: vr-nvl72, gpu: {type: {base: rubin, memory_bandwidth: "
+                         "{value: 22 TB/s, range: [13 TB/s]}}}}}, model: gpt2, plan: {micro_batch_size: 1}}",
+                         "announced"),
+      Contains("range: expected two figures, that of the slowest hardware first"));
+}
+
 TEST_CASE("the ideal stack has no error to expect, and real stacks are slower", "[trust]") {
   const std::string file = "scenarios/gpt2-xl-ddp-dgx-a100.yaml";
   CHECK_THAT(trust_of(file, {{"software", "plain"}}),

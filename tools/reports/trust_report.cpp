@@ -169,6 +169,19 @@ std::string slow_host_line(const Scenario& s, const Result& r) {
       report_label(""), factor);
 }
 
+/// "; with memory_bandwidth 13 TB/s to 22 TB/s the step takes 65 ms to 83 ms": what the ranges of announced hardware mean.
+std::string announced_range(const Scenario& s, const Result& r) {
+  if (!r.announced_step_times) return "";
+  std::vector<std::string> figures;
+  for (const FigureSource& figure : s.sources)
+    if (!figure.range.empty())
+      figures.push_back(fmt::format("{} {} to {}", figure.figure.substr(figure.figure.find(": ") + 2), figure.range[0],
+                                    figure.range[1]));
+  const auto [fast, slow] = *r.announced_step_times;
+  return fmt::format("; with {} the step takes {} to {}", fmt::join(figures, ", "), show(Seconds{fast}),
+                     show(Seconds{slow}));
+}
+
 /// Says that the network is trained without the operators of a loss; "": it has one.
 std::string loss_line(const Scenario& s) {
   const ListedLayer* end = end_without_loss(s);
@@ -181,9 +194,10 @@ std::string loss_line(const Scenario& s) {
 
 std::string trust_lines(const Scenario& s, const Result* r, const char* source_flag) {
   const Gpu& gpu = s.cluster.node.gpu;
-  const std::string announced =
-      is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
+  std::string announced =
+      is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary", report_label(""), gpu.name)
                         : "";
+  if (!announced.empty()) announced += (r ? announced_range(s, *r) : "") + "\n";
   return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + announced + loss_line(s) +
          fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),
                      unverified_figures(s.sources), s.sources.size(), source_flag,

@@ -257,7 +257,9 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
   const std::string prefix = fmt::format("{} {}: ", kind, name);
   for (const FigureSource& s : sources) {
     const auto index = std::ranges::find(texts, s.source) - texts.begin();
-    table.rows.push_back({s.figure.starts_with(prefix) ? s.figure.substr(prefix.size()) : s.figure, s.value,
+    const std::string value =
+        s.range.empty() ? s.value : fmt::format("{} ({} to {})", s.value, s.range.front(), s.range.back());
+    table.rows.push_back({s.figure.starts_with(prefix) ? s.figure.substr(prefix.size()) : s.figure, value,
                           s.unverified ? "unverified" : "", fmt::format("[{}]", index + 1)});
   }
   text += table.text("  ");

@@ -95,9 +95,9 @@ void ListedLayerBuilder::linear(const Operators& operators, std::size_t& index) 
     product.regather_buffer = false;
     b_.add_lasting(l.hidden_bytes());
   }
-  const bool tied = op.words.contains("tied");
+  const bool tied = ties_table(op, *l_.config.lists);
   if (tied) product.name = "output";  // where the last stage of a pipeline has a copy of the table, it has this name
-  if (tied && l_.config.tie_word_embeddings)
+  if ((tied && l_.config.tie_word_embeddings) || (!tied && op.words.contains("tied")))
     b_.tied_linear(product);
   else
     b_.linear(product);
@@ -187,17 +187,20 @@ void ListedLayerBuilder::attend(const ListedOperator& op) {
   if (op.is("gate")) attention_gate(b_, l, a.heads * a.value_width);
 }
 
-/// A table of which every rank has all entries, or a part of them.
+/// A table of which every rank has all entries, or a part of them. Only the last layer may look the first one up again.
 void ListedLayerBuilder::embed(const ListedOperator& op) {
   const double width = size(op, "width"), entries = size(op, "entries");
   const TransformerLayout l = layout_of(op);
-  const bool tied = l_.config.tie_word_embeddings && &op == &l_.config.lists->layers.front().operators.front();
+  const bool begins = &op == &l_.config.lists->layers.front().operators.front(),
+             tied = begins && (l_.config.tie_word_embeddings || l_.config.further_tokens > 0),
+             owned = !op.words.contains("tied");
   b_.set_active_share(1);
   if (op.split == "rows") {
     config_.vocab_size = std::llround(entries);
-    return look_up(b_, l, op.name, op.name, tied, true);
+    return look_up(b_, l, op.name, op.name, tied, owned);
   }
-  b_.embedding({.name = op.name, .entries = entries, .width = width, .lookups = b_.rows(), .tied = tied});
+  b_.embedding(
+      {.name = op.name, .entries = entries, .width = width, .lookups = b_.rows(), .tied = tied, .owned = owned});
 }
 
 }  // namespace trainyard::transformers

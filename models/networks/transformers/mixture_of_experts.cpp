@@ -6,7 +6,8 @@ namespace trainyard::transformers {
 namespace {
 
 /// Computes the scores of all experts in fp32, and chooses the best: `per_token` of those that compute, and as large a
-/// share of those that do not.
+/// share of those that do not. If a table names the experts of each token (Roller et al. 2021, hash layers), only their
+/// scores are gathered. The table itself, some megabytes, is not counted.
 void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const double count = static_cast<double>(e.count + e.idle),
@@ -26,7 +27,8 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes weights = element_size(Precision::fp32) * chosen, indices = kIndexSize * chosen;
   Operator op;
   op.forward = {elementwise("router.scores", logits + scores, l.precision),
-                elementwise("router.top_k", scores + weights + indices, l.precision)};
+                e.by_token ? elementwise("router.look_up", (weights + indices) * 2, l.precision)
+                           : elementwise("router.top_k", scores + weights + indices, l.precision)};
   op.forward.back().host_reads = l.sharding().expert_capacity == 0;
   op.backward.push_back({elementwise("router.scores.backward", weights + indices + scores + logits, l.precision), {}});
   // The load of the experts updates the bias, not the loss: its gradient is zero, but is exchanged with the others.

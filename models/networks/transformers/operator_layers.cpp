@@ -106,8 +106,9 @@ void read_operators(Fields& f, TransformerConfig& c) {
     c.has_tables = c.has_tables || has_tables(layer.operators);
     take_experts(layer.operators, sizes, c);
     take_rotary(layer.operators, sizes, c);
-    visit(layer.operators, [&c](const ListedOperator& op) {
-      c.tie_word_embeddings = c.tie_word_embeddings || op.words.contains("tied");
+    visit(layer.operators, [&](const ListedOperator& op) {
+      c.tie_word_embeddings = c.tie_word_embeddings || ties_table(op, lists);
+      if (op.word == "embedding" && op.words.contains("tied")) c.further_tokens = 1;
       if (op.word == "indexer") c.indexer.keys = 1;  // one key refuses ranks that cannot share keys
     });
   }

@@ -17,7 +17,8 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostListed = 100000;  // operators with repetition; a typing error must not fill the memory
+constexpr std::string_view kBlock = "block";  // number of a block of a group, from 0, in conditions and flags
+constexpr std::size_t kMostListed = 100000;   // operators with repetition; a typing error must not fill the memory
 
 const Key kBranch{"operators",
                   "The operators of a branch, or those that run while tables exchange vectors, for example "
@@ -92,6 +93,22 @@ std::vector<ListedOperator> read_all(const std::vector<Node>& items, const SizeV
 
 const Key kLayerWhen{"when",
                      "Formula of sizes: if it is 0, the layer or group is left out, for example 1. Default: 1."};
+
+/// True if a formula contains this name as a whole word.
+bool has_name(std::string_view formula, std::string_view name) {
+  const auto is_letter = [&formula](std::size_t i) {
+    return i < formula.size() && (std::isalnum(static_cast<unsigned char>(formula[i])) != 0 || formula[i] == '_');
+  };
+  for (std::size_t i = formula.find(name); i != std::string_view::npos; i = formula.find(name, i + 1))
+    if ((i == 0 || !is_letter(i - 1)) && !is_letter(i + name.size())) return true;
+  return false;
+}
+
+bool has_name_below(const Node& node, std::string_view name) {
+  return (node.kind == Node::Kind::scalar && has_name(node.scalar, name)) ||
+         std::ranges::any_of(node.items, [name](const Node& item) { return has_name_below(item, name); }) ||
+         std::ranges::any_of(node.fields, [name](const auto& field) { return has_name_below(field.second, name); });
+}
 
 std::size_t count_of(const std::vector<ListedOperator>& operators) {
   std::size_t count = operators.size();
@@ -184,11 +201,16 @@ void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLa
   fields.formula(kLayerWhen, "");
   const Node& inner = fields.required_child(
       {"layers", "Layers of a group, which are blocks, for example [{layer: M, operators: [move: {in: 1, out: 1}]}]."});
+  // Conditions and flags of a group's layers may read the number of the block.
+  SizeValues numbered = sizes;
+  std::int64_t blocks = 0;
+  for (const ListedLayer& layer : layers) blocks += layer.repeat;
+  numbered[std::string(kBlock)] = static_cast<double>(blocks);
   std::vector<ListedLayer> group;
   std::vector<std::string> names;
   if (inner.kind == Node::Kind::list)
     for (const Node& layer : inner.items) {
-      group.push_back(read_listed_layer(layer, sizes));
+      group.push_back(read_listed_layer(layer, numbered));
       group.back().repeat = std::max<std::int64_t>(1, group.back().repeat);
       names.push_back(group.back().name);
     }
@@ -201,6 +223,7 @@ void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLa
   if (static_cast<std::size_t>(repeat) * order.size() > kMostListed)
     fields.refuse("repeat",
                   fmt::format("{} layers; at most {}", repeat * static_cast<std::int64_t>(order.size()), kMostListed));
+  const bool is_numbered = has_name_below(inner, kBlock);
   for (std::int64_t i = 0; i < repeat; ++i)
     for (const std::string& name : order) {
       const auto layer = std::ranges::find(group, name, &ListedLayer::name);
@@ -208,49 +231,51 @@ void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLa
         fail(pattern->place,
              fmt::format("model.layers: pattern: no layer \"{}\" in the group{}", name, hint(name, names)));
       layers.push_back(*layer);
+      if (!is_numbered) continue;
+      numbered[std::string(kBlock)] = static_cast<double>(blocks);
+      const std::int64_t copies = layer->repeat;
+      layers.back() = read_listed_layer(inner.items[static_cast<std::size_t>(layer - group.begin())], numbered);
+      layers.back().repeat = copies;
+      blocks += copies;
     }
   fields.finish();
 }
 
-/// Checks that products with the weight of an embedding have its sizes. Pipelines sum the two gradients of a table that the
-/// first stage has at its beginning and the last stage at its end. `first`: the first operator of the network.
+/// Checks that tied operators of the last layer have the sizes of the tensor that they share: of the embedding that begins
+/// the network, or of an earlier product of the layer. Pipelines sum the two gradients of a table that the first stage has
+/// at its beginning and the last stage at its end. `first`: the first operator of the network. `before`: the operators of
+/// the layer before these.
 void check_tied(const std::vector<ListedOperator>& operators, const ListedOperator& first, bool is_last_layer,
-                const SizeValues& sizes) {
+                const SizeValues& sizes, std::vector<const ListedOperator*> before = {}) {
   for (const ListedOperator& op : operators) {
-    check_tied(op.operators, first, is_last_layer, sizes);
+    check_tied(op.operators, first, is_last_layer, sizes, before);
+    before.push_back(&op);
     const auto tied = op.words.find("tied");
     if (tied == op.words.end()) continue;
     if (!is_last_layer)
-      fail(op.place, fmt::format("model.layers: {}: tied: only products in the last layer can be tied", op.name));
-    if (first.word != "embedding" || first.name != tied->second)
+      fail(op.place, fmt::format("model.layers: {}: tied: only operators of the last layer can be tied", op.name));
+    const auto is_shared = [&](const ListedOperator* other) {
+      return other != &op && other->word == "linear" && op.word == "linear" && other->name == tied->second;
+    };
+    const auto product = std::ranges::find_if(before, is_shared);
+    if (product == before.end() && (first.word != "embedding" || first.name != tied->second))
       fail(op.place, fmt::format("model.layers: {}: tied: no embedding \"{}\" begins the first layer{}", op.name,
                                  tied->second, first.word == "embedding" ? "; nearest: " + first.name : ""));
-    for (const auto& [mine, other] : {std::pair{"in", "width"}, {"out", "entries"}}) {
+    const ListedOperator& other = product == before.end() ? first : **product;
+    const auto side = [](const ListedOperator& of, bool is_inner) {
+      return of.word == "embedding" ? (is_inner ? "width" : "entries") : (is_inner ? "in" : "out");
+    };
+    for (const bool is_inner : {true, false}) {
+      const char *mine = side(op, is_inner), *theirs = side(other, is_inner);
       const auto value = [&](const ListedOperator& of, const char* key) {
         return size_value(of.sizes.find(key)->second, sizes, of.place, std::string("model.layers: ") + key);
       };
-      if (const double a = value(op, mine), b = value(first, other); a != b)
-        fail(op.place, fmt::format("model.layers: {}: {} is {:.10g}, and the {} of the embedding to which it is tied "
+      if (const double a = value(op, mine), b = value(other, theirs); a != b)
+        fail(op.place, fmt::format("model.layers: {}: {} is {:.10g}, and the {} of the {} to which it is tied "
                                    "is {:.10g}; expected equal sizes",
-                                   op.name, mine, a, other, b));
+                                   op.name, mine, a, theirs, other.word == "embedding" ? "embedding" : "product", b));
     }
   }
-}
-
-/// True if a formula contains this name as a whole word.
-bool has_name(std::string_view formula, std::string_view name) {
-  const auto is_letter = [&formula](std::size_t i) {
-    return i < formula.size() && (std::isalnum(static_cast<unsigned char>(formula[i])) != 0 || formula[i] == '_');
-  };
-  for (std::size_t i = formula.find(name); i != std::string_view::npos; i = formula.find(name, i + 1))
-    if ((i == 0 || !is_letter(i - 1)) && !is_letter(i + name.size())) return true;
-  return false;
-}
-
-bool has_name_below(const Node& node, std::string_view name) {
-  return (node.kind == Node::Kind::scalar && has_name(node.scalar, name)) ||
-         std::ranges::any_of(node.items, [name](const Node& item) { return has_name_below(item, name); }) ||
-         std::ranges::any_of(node.fields, [name](const auto& field) { return has_name_below(field.second, name); });
 }
 
 /// Refuses sizes that nothing reads. `readers`: the layers, and the section `hugging_face` or null.
@@ -304,6 +329,11 @@ std::vector<std::string> unread_sizes(const Node& sizes, std::initializer_list<c
   return unread;
 }
 
+bool ties_table(const ListedOperator& op, const OperatorLists& lists) {
+  const auto tied = op.words.find("tied");
+  return op.word == "linear" && tied != op.words.end() && tied->second == lists.layers.front().operators.front().name;
+}
+
 SizeValues OperatorLists::values(double tokens) const {
   SizeValues all{{"tokens", tokens}, {"sample", 1}};
   for (const NamedSize& size : sizes)
@@ -322,7 +352,7 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
     if (stated_sizes->kind != Node::Kind::map)
       fail(stated_sizes->place, "model.sizes: expected a map, such as {hidden: 64}");
     for (const auto& [name, node] : stated_sizes->fields) {
-      if (name == "tokens" || name == "sample")
+      if (name == "tokens" || name == "sample" || name == kBlock)
         fail(node.key_place, fmt::format("model.sizes: {} has a meaning of its own; choose another name", name));
       if (node.kind != Node::Kind::scalar) fail(node.place, fmt::format("model.sizes.{}: expected a formula", name));
       lists.sizes.push_back({name, node.scalar, node.place});

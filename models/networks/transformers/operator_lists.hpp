@@ -46,7 +46,8 @@ struct NamedSize {
 };
 
 /// A network that is written as data: sizes, and layers of operators. Sizes are formulas of numbers, of earlier sizes, of
-/// `tokens` (the sequence length) and of `sample` (1: one row for each sample).
+/// `tokens` (the sequence length) and of `sample` (1: one row for each sample). Conditions and flags of a group's layers may
+/// also read `block`, the number of the block, from 0.
 struct OperatorLists {
   std::vector<NamedSize> sizes;
   std::vector<ListedLayer> layers;
@@ -60,6 +61,9 @@ struct OperatorLists {
 /// operator before it gives, or a tensor rank's part of them where it reads whole rows. Rows that follow rows of another
 /// number are not compared, because any operator may have given them.
 void check_widths(const OperatorLists&, const SizeValues&);
+
+/// Is the operator a product with the table of the embedding that begins the network?
+bool ties_table(const ListedOperator&, const OperatorLists&);
 
 /// Reads `sizes` and `layers`, and computes each size once for sequences of `tokens`. Throws UserError with the place.
 OperatorLists read_operator_lists(Fields&, double tokens);

@@ -46,6 +46,7 @@ ExpertsConfig experts_of(const ListedOperator& op, const SizeValues& sizes) {
   e.shared_gate = op.is("shared_gate");
   e.router_bias = op.is("router_bias");
   e.correction_bias = op.is("correction_bias");
+  e.by_token = op.is("by_token");
   if (e.per_token > e.count)
     fail(op.place,
          fmt::format("model.layers: experts: {} of {} are chosen; expected at most all", e.per_token, e.count));

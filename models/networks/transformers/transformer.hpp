@@ -31,6 +31,7 @@ struct ExpertsConfig {
   std::int64_t latent_size = 0;
   bool shared_gate = false;  ///< the shared experts' output is scaled by a learned gate
   bool router_bias = false;
+  bool by_token = false;                          ///< a table names the experts of a token, instead of its scores
   bool correction_bias = false;                   ///< the router adds a learned number for each expert when it chooses
   std::int64_t groups = 1, groups_per_token = 1;  ///< a token's experts are in `groups_per_token` of the groups
 

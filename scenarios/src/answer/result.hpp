@@ -94,6 +94,8 @@ struct Result {
   /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is
   /// known of such steps, or the scenario states the time.
   std::optional<std::array<double, 2>> likely_step_times;
+  /// Step times at the fast and the slow end of the ranges of announced hardware. No value: no figure is a range.
+  std::optional<std::array<double, 2>> announced_step_times;
   /// The mean error to expect of `step_time`, as a share, by the same doubt as the interval.
   std::optional<double> expected_error;
   std::optional<Seconds> flow_step_time;  ///< with packets: the same step by the default transport

@@ -173,6 +173,10 @@ JsonFields<Result> common_fields() {
              "lower and upper end of the interval that holds the step time of the real machine with a probability of "
              "80 % (validate coverage)")
       .when(&R::likely_step_times, "for simulated training steps of a stack that one can install")
+      .value("announced_step_times_s", "s", &R::announced_step_times,
+             "step times at the fast and the slow end of the ranges of hardware that is only announced; the interval "
+             "is as much wider")
+      .when(&R::announced_step_times, "if a figure of the hardware is a range")
       .value("expected_error", "share", &R::expected_error,
              "error of step_time_s to expect on average, by this interval; the trust line of the report states it")
       .when(&R::expected_error, "with step_time_interval_s")

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/planning/offload.hpp"
@@ -48,27 +49,6 @@ constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer is the numb
 [[noreturn]] void refuse_buckets(const Scenario& s, double count) {
   fail(s.plan.bucket_place,
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
-}
-
-/// Returns the figures of a mean stage for a schedule that is solved: its kernels on the cluster's nodes, and the share
-/// of its activations that weights' gradients need. Exchanges and messages are left out.
-StageFigures mean_stage(const Scenario& s, const Network& network) {
-  StageFigures mean{{0, 0, 0}};
-  const NodeType& node = s.cluster.node;
-  const double stages = s.plan.mesh.pipeline;
-  Bytes all, for_weights;
-  for (const Layer& layer : network.layers) {
-    for (const KernelCall& call : layer.forward)
-      mean.times.forward += kernel_cost(node, s.software, call.work).value / stages;
-    for (const BackwardKernel& call : layer.backward)
-      (call.for_weights ? mean.times.backward_weights : mean.times.backward_input) +=
-          kernel_cost(node, s.software, call.work).value / stages;
-    all += layer.activations();
-    for_weights += layer.kept_for_weights;
-  }
-  if (all.value > 0) mean.kept_share = std::min(1.0, for_weights / all);  // gradients of outputs are needed too
-  mean.activation_limit = s.plan.activation_limit;
-  return mean;
 }
 
 /// Makes a plan with the mesh, the micro-batches and the pipeline.
@@ -189,6 +169,13 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
   const std::size_t replicas = zero_group(plan, 0, false).size(), expert_replicas = zero_group(plan, 0, true).size();
   SoftwareStack stack = s.software;
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
+  std::optional<Network> undivided;  // on one tensor rank
+  if (s.optimizer.matrix_split != MatrixSplit::blockwise && plan.mesh.tensor > 1) {
+    Sharding sharding = plan.sharding;
+    sharding.tensor = 1;
+    sharding.sequence = false;
+    undivided = network_of(s.model, s.micro_batch_size, s.precision, sharding, s.plan.ends_apart());
+  }
   const bool buckets_pass = stack.gradient_bucket_copy && plan.zero == ZeroStage::gradients && !plan.offload.is_used();
   stack.gradient_bucket_copy = stack.gradient_bucket_copy && !buckets_pass;
   for (StagePlan& stage : plan.stages) {
@@ -209,7 +196,11 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     hold_on_host(plan, stage, held, shares);
     hold_activations_on_host(plan, stage);
     stage.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
-    add_matrix_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision);
+    std::vector<const Layer*> one_rank;
+    if (undivided)
+      for (const Layer* layer : layers) one_rank.push_back(&undivided->layers[layer - plan.network->layers.data()]);
+    stage.update_exchanges =
+        add_matrix_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision, one_rank);
     if (casts_gathered_parameters(plan, s)) stage.optimizer.bytes += parameter_cast(layers, s);
     stage.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     if (buckets_pass) {

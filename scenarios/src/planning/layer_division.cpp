@@ -285,4 +285,23 @@ std::vector<std::vector<int>> divide_layers(const Network& network, const PlanCh
   return divide_by_counts(network, choice, choice.layers);
 }
 
+StageFigures mean_stage(const Scenario& s, const Network& network) {
+  StageFigures mean{{0, 0, 0}};
+  const NodeType& node = s.cluster.node;
+  const double stages = s.plan.mesh.pipeline;
+  Bytes all, for_weights;
+  for (const Layer& layer : network.layers) {
+    for (const KernelCall& call : layer.forward)
+      mean.times.forward += kernel_cost(node, s.software, call.work).value / stages;
+    for (const BackwardKernel& call : layer.backward)
+      (call.for_weights ? mean.times.backward_weights : mean.times.backward_input) +=
+          kernel_cost(node, s.software, call.work).value / stages;
+    all += layer.activations();
+    for_weights += layer.kept_for_weights;
+  }
+  if (all.value > 0) mean.kept_share = std::min(1.0, for_weights / all);  // gradients of outputs are needed too
+  mean.activation_limit = s.plan.activation_limit;
+  return mean;
+}
+
 }  // namespace trainyard

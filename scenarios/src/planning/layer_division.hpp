@@ -29,6 +29,7 @@ Seconds accumulation_time(const Layer&, const Work& element_work, const NodeType
 /// parts.
 std::vector<int> balanced_cut(const std::vector<std::vector<std::int64_t>>& times, const std::vector<int>& stage_of);
 
+struct StageFigures;
 struct TrainingPlan;
 
 /// Counts the layers that are divided over stages: all but embedding and head, unless these count as layers. Embedding
@@ -43,5 +44,9 @@ std::vector<std::vector<int>> divide_layers(const TrainingPlan&, const Scenario&
 /// Does the same without balancing: as many as the scenario says, or evenly many. It needs no finished plan, because
 /// the shards of the network may depend on the division.
 std::vector<std::vector<int>> divide_layers(const Network&, const PlanChoice&);
+
+/// Returns the figures of a mean stage for a schedule that is solved: its kernels on the cluster's nodes, and the share
+/// of its activations that weights' gradients need. Exchanges and messages are left out.
+StageFigures mean_stage(const Scenario&, const Network&);
 
 }  // namespace trainyard

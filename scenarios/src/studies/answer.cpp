@@ -143,6 +143,32 @@ bool simulates_packets(const Scenario& s, const AnswerOptions& options) {
   return options.simulation.transport.value_or(s.transport) == TransportKind::packets;
 }
 
+/// Returns the step with all ranges of announced hardware at one end. `end`: 0 is that of the slowest hardware, 1 of the
+/// fastest.
+Seconds step_at_end(const Scenario& s, std::size_t end, const SimulateOptions& simulation) {
+  std::vector<FigureTrial> trials;
+  for (const FigureSource& figure : s.sources) {
+    if (figure.range.empty()) continue;
+    const std::size_t space = figure.figure.find(' '), colon = figure.figure.find(": ");  // "gpu rubin: clock"
+    trials.push_back({figure.figure.substr(0, space), figure.figure.substr(space + 1, colon - space - 1),
+                      figure.figure.substr(colon + 2), figure.range[end]});
+  }
+  const FigureTrials at_end(std::move(trials));
+  return simulate_training(read_again(s, {}), simulation).step_time;
+}
+
+/// Adds the step times at both ends of the ranges of announced hardware, and widens the interval of the step by them.
+void add_announced_range(Result& r, const Scenario& s, SimulateOptions simulation) {
+  if (std::ranges::all_of(s.sources, [](const FigureSource& figure) { return figure.range.empty(); })) return;
+  simulation.critical_path = false;
+  const double step = r.step_time.value, slow = std::max(step, step_at_end(s, 0, simulation).value),
+               fast = std::min(step, step_at_end(s, 1, simulation).value);
+  r.announced_step_times = {fast, slow};
+  if (!r.likely_step_times || step <= 0) return;
+  (*r.likely_step_times)[0] *= fast / step;
+  (*r.likely_step_times)[1] *= slow / step;
+}
+
 /// Adds what needs simulations besides that of the step.
 void add_further_simulations(Answer& a, const Scenario& s, const Plan& plan, const AnswerOptions& options,
                              const Simulate& simulate_with) {
@@ -156,6 +182,7 @@ void add_further_simulations(Answer& a, const Scenario& s, const Plan& plan, con
     if (is_small || r.post_training || r.generation) simulate_with(with_path(simulation, a.path));
   }
   const bool prescribed = !r.step_time_source.empty();
+  if (!prescribed && !by_packets && !r.post_training && !r.generation) add_announced_range(r, s, simulation);
   const bool simulates_again = !prescribed && (options.reasons || is_small);
   if (simulates_again && (options.reasons || (options.changes && !r.plan_fits()))) r.capacity = capacity(s);
   if (options.changes && !r.plan_fits() && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
