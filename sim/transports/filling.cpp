@@ -11,8 +11,9 @@ constexpr double kSameShare = 1 + 1e-13;
 
 /// Rates and loads closer than this factor are equal: they are sums, which are rounded.
 constexpr double kSame = 1 + 1e-12;
-/// If more groups are affected at once, filling their component costs no more.
+/// If more groups are affected at once, or more rates are found, filling their component costs no more.
 constexpr std::size_t kMostAffected = 64;
+constexpr int kMostRates = 128;
 
 }  // namespace
 
@@ -133,13 +134,13 @@ void Filling::group(double now) {
 
 void Levels::begin() {
   holds_ = true;
-  ++round_;
+  rates_left_ = kMostRates;
   affected_.clear();
   grown_.clear();
 }
 
 void Levels::affect(GroupId group) {
-  if (table_.groups[group].settled == round_ || affected_.size() >= kMostAffected) holds_ = false;
+  if (affected_.size() >= kMostAffected) holds_ = false;
   if (std::ranges::find(affected_, group) == affected_.end()) affected_.push_back(group);
 }
 
@@ -153,18 +154,63 @@ void Levels::remove(BundleId id, double now) {
     if (load.limits && load.limits != group) affect(load.limits);
   }
   bundle.shared = 0;
-  const LinkId link = table_.groups[group].link;
+  leave(id, now);
+}
+
+void Levels::leave(BundleId id, double now) {
+  const LinkId link = table_.groups[table_.bundles[id].group].link;
   table_.leave_group(id, now);
   if (link < 0 || table_.loads[link].limits) return;
+  grown_.push_back(link);
   // The link limits nobody any more: the other groups may keep their rates, but not raise them before a check.
-  for (const Load::GroupLoad& entry : table_.loads[link].groups)
-    table_.groups[entry.group].ceiling = table_.rate(entry.group);
+  for (const Load::GroupLoad& entry : table_.loads[link].groups) lower_ceiling(entry.group);
+}
+
+/// The group keeps its rate, and does not raise it before a check. While rates are found, a rate may exceed the ceiling.
+void Levels::lower_ceiling(GroupId id) {
+  Group& group = table_.groups[id];
+  group.ceiling = std::min(group.ceiling, table_.rate(id));
+}
+
+void Levels::note_feed(GroupId group, LinkId link) {
+  std::vector<LinkId>& feeds = table_.groups[group].feeds;
+  if (std::ranges::find(feeds, link) == feeds.end()) feeds.push_back(link);
+}
+
+/// Returns a new group that the link limits. The other groups on the link affect it.
+GroupId Levels::limited_group(LinkId link, double rate, double now) {
+  for (const Load::GroupLoad& entry : table_.loads[link].groups) note_feed(entry.group, link);
+  return table_.new_group(link, rate, now);
+}
+
+/// Moves a bundle to a group with a lower rate.
+void Levels::move(BundleId id, GroupId to, double now) {
+  const Bundle& bundle = table_.bundles[id];
+  const GroupId from = bundle.group;
+  affect(from);
+  for (const Hop& hop : bundle.hops) {
+    Load& load = table_.loads[hop.link];
+    load.remove(from, hop.weight * bundle.shared);
+    load.add(to, hop.weight * bundle.shared);
+    if (!load.limits) {
+      grown_.push_back(hop.link);  // the ceiling may be higher
+    } else if (load.limits != to) {
+      affect(load.limits);
+      note_feed(to, hop.link);
+    }
+  }
+  leave(id, now);
+  if (const auto& others = table_.groups[from].bundles; !others.empty()) table_.note_next(others.front().id);
+  table_.join(to, id, now);
+  Group& group = table_.groups[to];
+  if (bundle.cap > 0 && group.link >= 0) group.ceiling = std::min(group.ceiling, bundle.cap);
 }
 
 void Levels::change(BundleId id, double now) {
   Bundle& bundle = table_.bundles[id];
   const double change = bundle.count() - bundle.shared;
   if (!holds_ || change == 0) return;
+  if (!bundle.group && bundle.shared > 0) group_alone(id, now);
   GroupId group = bundle.group;
   const bool is_new = !group;
   if (is_new) {
@@ -187,29 +233,66 @@ void Levels::change(BundleId id, double now) {
       if (change > 0) grown_.push_back(hop.link);
     } else if (load.limits != group) {
       affect(load.limits);
-      std::vector<LinkId>& feeds = table_.groups[group].feeds;
-      if (is_new && std::ranges::find(feeds, hop.link) == feeds.end()) feeds.push_back(hop.link);
+      if (is_new) note_feed(group, hop.link);
     }
   }
 }
 
-/// The group of a new bundle: the group with the lowest rate on its route, or one of its own if its cap is lower. None
-/// if a link on its route carries a bundle that was alone so far, or if no link on its route limits a group.
-GroupId Levels::group_for(const Bundle& bundle, double now) {
-  GroupId best;
+/// A bundle that ran alone shares a link now: joins a group of its own, which is limited by its cap or tightest link.
+void Levels::group_alone(BundleId id, double now) {
+  const Bundle& bundle = table_.bundles[id];
+  LinkId limiting_link = -1;
+  double least = bundle.cap > 0 ? bundle.cap : std::numeric_limits<double>::max();
   for (const Hop& hop : bundle.hops) {
-    const Load& load = table_.loads[hop.link];
-    if (load.groups.empty() && table_.links[hop.link].bundles.size() > 1) return {};
-    if (load.limits && (!best || table_.rate(load.limits) < table_.rate(best))) best = load.limits;
+    const double most = table_.links[hop.link].capacity / (hop.weight * bundle.shared);
+    if (most >= least) continue;
+    least = most;
+    limiting_link = hop.link;
   }
-  if (bundle.cap <= 0) return best;
-  if (!best || bundle.cap <= table_.rate(best)) return table_.new_group(-1, bundle.cap, now);
-  Group& group = table_.groups[best];
-  group.ceiling = std::min(group.ceiling, bundle.cap);
-  return best;
+  const GroupId group = table_.new_group(limiting_link, table_.clocks[bundle.own_clock].rate, now);
+  table_.join(group, id, now);
+  for (const Hop& hop : bundle.hops) table_.loads[hop.link].add(group, hop.weight * bundle.shared);
 }
 
-/// Finds rates in ascending order, because a group is affected only by groups with lower rates.
+/// Returns the rate of each flow if the link limits a new bundle, together with the group that it limits already.
+double Levels::rate_with(const Hop& hop, double flows) const {
+  const Load& load = table_.loads[hop.link];
+  double capacity_left = table_.links[hop.link].capacity, weight = hop.weight * flows;
+  for (const Load::GroupLoad& entry : load.groups)
+    if (entry.group == load.limits)
+      weight += entry.weight;
+    else
+      capacity_left -= entry.weight * table_.rate(entry.group);
+  return std::max(0.0, capacity_left) / weight;
+}
+
+/// The group of a new bundle: that of the link that leaves the least to it, or one of its own if that link limits no
+/// group yet, or if its cap is lower. The checks of `settle` find out if another link is tighter in the end.
+GroupId Levels::group_for(const Bundle& bundle, double now) {
+  const Hop* tightest = nullptr;
+  double least = std::numeric_limits<double>::max();
+  for (const Hop& hop : bundle.hops) {
+    if (table_.loads[hop.link].groups.empty())
+      for (const LinkState::Share& share : table_.links[hop.link].bundles)
+        if (const Bundle& other = table_.bundles[share.bundle]; !other.group && other.shared > 0)
+          group_alone(share.bundle, now);
+    if (const double rate = rate_with(hop, bundle.count()); rate < least) {
+      least = rate;
+      tightest = &hop;
+    }
+  }
+  if (bundle.cap > 0 && bundle.cap <= least) return table_.new_group(-1, bundle.cap, now);
+  if (!tightest) return {};
+  const Load& load = table_.loads[tightest->link];
+  if (load.limits) {
+    Group& group = table_.groups[load.limits];
+    if (bundle.cap > 0) group.ceiling = std::min(group.ceiling, bundle.cap);
+    return load.limits;
+  }
+  return limited_group(tightest->link, least, now);
+}
+
+/// Finds the lowest rates first: they affect higher rates, and seldom the other way round.
 bool Levels::settle(double now) {
   while (holds_ && !affected_.empty()) {
     const auto lowest = std::ranges::min_element(affected_, [this](GroupId a, GroupId b) {
@@ -219,47 +302,74 @@ bool Levels::settle(double now) {
     const GroupId group = *lowest;
     *lowest = affected_.back();
     affected_.pop_back();
-    if (table_.groups[group].members > 0) holds_ = find_rate(group, now) && holds_;
+    if (--rates_left_ < 0) holds_ = false;
+    if (table_.groups[group].members > 0) find_rate(group, now);
   }
   return holds_ && std::ranges::all_of(grown_, [this](LinkId link) { return fits(link); });
 }
 
-bool Levels::find_rate(GroupId id, double now) {
+/// Moves the bundles of a group that cross the link.
+void Levels::move_all(LinkId link, GroupId from, GroupId to, double now) {
+  for (const LinkState::Share& share : table_.links[link].bundles)
+    if (table_.bundles[share.bundle].group == from) move(share.bundle, to, now);
+}
+
+/// Bundles on the limiting link that would have a higher rate join the group, the fastest first. A bundle that another
+/// link or its cap would limit leaves it.
+void Levels::find_rate(GroupId id, double now) {
   Group& group = table_.groups[id];
-  group.settled = round_;
-  if (group.link < 0) return true;  // limited by its cap
-  double capacity_left = table_.links[group.link].capacity, weight = 0, highest = 0;
-  for (const Load::GroupLoad& entry : table_.loads[group.link].groups) {
-    if (entry.group == id) {
-      weight = entry.weight;
-      continue;
+  if (group.link < 0) return;  // limited by its cap
+  double rate = 0;
+  for (GroupId fastest = id; fastest;) {
+    if (fastest != id) move_all(group.link, fastest, id, now);
+    double capacity_left = table_.links[group.link].capacity, weight = 0, highest = 0;
+    for (const Load::GroupLoad& entry : table_.loads[group.link].groups) {
+      if (entry.group == id) {
+        weight = entry.weight;
+        continue;
+      }
+      capacity_left -= entry.weight * table_.rate(entry.group);
+      if (table_.rate(entry.group) <= highest) continue;
+      highest = table_.rate(entry.group);
+      fastest = entry.group;
     }
-    capacity_left -= entry.weight * table_.rate(entry.group);
-    highest = std::max(highest, table_.rate(entry.group));
+    rate = std::max(0.0, capacity_left) / weight;
+    if (highest <= rate * kSame) break;
   }
-  const double rate = std::max(0.0, capacity_left) / weight;
-  if (highest > rate * kSame) return false;
-  if (rate > group.ceiling && !raise_ceiling(group, id, rate)) return false;
-  if (rate == table_.rate(id)) return true;
+  if (rate > group.ceiling && !raise_ceiling(id, rate, now)) return;
+  if (rate == table_.rate(id)) return;
   table_.set_rate(group.clock, rate, now);
   for (const LinkId link : group.feeds) {
     Load& load = table_.loads[link];
     if (load.limits && load.limits != id && load.find(id)) affect(load.limits);
   }
-  return true;
 }
 
 /// Raises the ceiling by half of the capacity left on the links: the other half is for the other groups on them.
-bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
+/// Returns false if a bundle cannot have the rate. Then it has left the group.
+bool Levels::raise_ceiling(GroupId id, double rate, double now) {
   double most = std::numeric_limits<double>::max();
-  for (const Group::Next& next : group.bundles.items()) {
+  for (const Group::Next& next : table_.groups[id].bundles.items()) {
     const Bundle& bundle = table_.bundles[next.id];
+    if (bundle.cap > 0 && bundle.cap * kSame < rate) {
+      const BundleId capped = next.id;
+      move(capped, table_.new_group(-1, bundle.cap, now), now);
+      return false;
+    }
     if (bundle.cap > 0) most = std::min(most, bundle.cap);
-    for (const Hop& hop : bundle.hops)
-      if (!table_.loads[hop.link].limits) most = std::min(most, room(hop.link, id, rate));
-    if (most * kSame < rate) return false;
+    for (const Hop& hop : bundle.hops) {
+      if (table_.loads[hop.link].limits) continue;
+      const double room_here = room(hop.link, id, rate);
+      if (room_here * kSame < rate) {
+        const GroupId slower = limited_group(hop.link, std::max(0.0, room_here), now);
+        move_all(hop.link, id, slower, now);
+        affect(slower);
+        return false;
+      }
+      most = std::min(most, room_here);
+    }
   }
-  group.ceiling = std::max(rate, rate + (most - rate) / 2);
+  table_.groups[id].ceiling = std::max(rate, rate + (most - rate) / 2);
   return true;
 }
 
@@ -278,7 +388,7 @@ double Levels::room(LinkId link, GroupId id, double wanted) {
     }
   if (by_ceilings >= weight * wanted) return by_ceilings / weight;
   for (const Load::GroupLoad& entry : load.groups)
-    if (entry.group != id) table_.groups[entry.group].ceiling = table_.rate(entry.group);
+    if (entry.group != id) lower_ceiling(entry.group);
   return by_rates / weight;
 }
 
@@ -292,7 +402,7 @@ bool Levels::fits(LinkId link) {
     at_rates += entry.weight * table_.rate(entry.group);
   }
   if (at_ceilings <= most) return true;
-  for (const Load::GroupLoad& entry : load.groups) table_.groups[entry.group].ceiling = table_.rate(entry.group);
+  for (const Load::GroupLoad& entry : load.groups) lower_ceiling(entry.group);
   return at_rates <= most;
 }
 

@@ -41,10 +41,10 @@ class Filling {
   void group(double now);
 };
 
-/// Finds the rates after flows come or go, as long as each group remains limited by its link. Then the groups of these
-/// flows change, and so does each group whose limiting link a changed group crosses. The result is checked meanwhile: no
+/// Finds the rates after flows come or go. The groups of these flows change, and so does each group whose limiting link a
+/// changed group crosses; a bundle that another link limits now changes its group. The result is checked meanwhile: no
 /// link is overfull, and on the link that limits a group no flow has a higher rate. Only the fair rates satisfy both. If
-/// a check fails, the component has to be filled.
+/// a check fails, or if too many groups change, the component has to be filled.
 class Levels {
  public:
   explicit Levels(FlowTable& table) : table_(table) {}
@@ -60,14 +60,22 @@ class Levels {
  private:
   FlowTable& table_;
   bool holds_ = true;
-  std::uint32_t round_ = 0;
+  int rates_left_ = 0;             // number of rates that may still be found before the component is filled
   std::vector<GroupId> affected_;  // groups whose rate has to be found
   std::vector<LinkId> grown_;      // links that limit nobody and that more flows cross now
 
   void affect(GroupId);
+  void leave(BundleId, double now);
+  void lower_ceiling(GroupId);
+  void note_feed(GroupId, LinkId);
+  GroupId limited_group(LinkId, double rate, double now);
+  void move(BundleId, GroupId to, double now);
+  void move_all(LinkId, GroupId from, GroupId to, double now);
+  void group_alone(BundleId, double now);
+  double rate_with(const Hop&, double flows) const;
   GroupId group_for(const Bundle&, double now);
-  bool find_rate(GroupId, double now);
-  bool raise_ceiling(Group&, GroupId, double rate);
+  void find_rate(GroupId, double now);
+  bool raise_ceiling(GroupId, double rate, double now);
   double room(LinkId, GroupId, double rate);
   bool fits(LinkId);
 };

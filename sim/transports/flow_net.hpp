@@ -8,8 +8,8 @@ namespace trainyard {
 
 /// Flows over links that they share max–min fair, with weights and rate caps. It has no clock of its own: times are
 /// parameters and results. Flows of one route and cap are one entry, a bundle. When flows come or go, a bundle that
-/// runs alone costs a walk over its links. Others cost the groups whose rate changes (Levels), or, if another link
-/// becomes the tightest for some bundle, all bundles that the change can reach over shared links (Filling).
+/// runs alone costs a walk over its links. Others cost the groups whose rate changes (Levels), or, if these are too many,
+/// all bundles that the change can reach over shared links (Filling).
 class FlowNet {
  public:
   explicit FlowNet(std::span<const Link>);

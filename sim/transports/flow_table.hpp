@@ -79,7 +79,6 @@ struct Group {
   PlacedHeap<Next> bundles;   ///< bundles that have flows
   std::size_t members = 0;    ///< number of bundles; the group is removed with the last one
   std::vector<LinkId> feeds;  ///< links that limit other groups and that its bundles cross or crossed
-  std::uint32_t settled = 0;  ///< round in which its rate was last found
 };
 
 /// State of a link for flows that run alone: one cache line.

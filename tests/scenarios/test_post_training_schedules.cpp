@@ -214,6 +214,14 @@ TEST_CASE("an answer waits for its calls, and calls wait for sandboxes", "[post-
   CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 99 * 1.2e-3 + 20 + 100 * 1.1e-3));
   limits.sandboxes = 2;
   CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 99 * 1.2e-3 + 10 + 100 * 1.2e-3));
+  limits.sandboxes = 23;  // on 16 engines: two for seven of them
+  int all = 0;
+  for (std::size_t engine = 0; engine < 16; ++engine) {
+    const int sandboxes = limits_of_engine(limits, engine, 16).sandboxes;
+    CHECK(sandboxes == (engine < 7 ? 2 : 1));
+    all += sandboxes;
+  }
+  CHECK(all == 23);
   // An answer of one token makes no call.
   CHECK(run_engine(costs, {{0, 1, calls}}, limits).call_wait.value == 0);
 }

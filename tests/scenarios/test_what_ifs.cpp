@@ -298,7 +298,7 @@ TEST_CASE("each what-if of a loop is the loop with its changes, and names what l
       if (const char printed = c == '\n' ? ' ' : c; printed != ' ' || !text.ends_with(' ')) text += printed;
     return text;
   };
-  // 31 sandboxes are one for each of the 16 engines, and 62 are three.
+  // 31 sandboxes leave one to one of the 16 engines, and 62 are three or four for each.
   tools.back().second = "{calls: 2, wait: 3 s, sandboxes: 31}";
   const Answer few_sandboxes = check(loop, tools, {"sandboxes", "calls of tools"});
   CHECK(few_sandboxes.result.post_training->bottleneck == "sandboxes");

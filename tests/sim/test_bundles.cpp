@@ -30,7 +30,8 @@ struct NetCase {
   std::vector<std::vector<LinkUse>> routes;
   std::vector<Happening> happenings;
 
-  explicit NetCase(unsigned seed) : random_(seed) {
+  /// scale: factor on the largest numbers of links, routes, workers and servers.
+  explicit NetCase(unsigned seed, int scale = 1) : random_(seed), scale_(scale) {
     const int shape = pick(0, 2);  // 0: any routes; 1: workers and servers; 2: workers and servers with equal rates
     if (shape == 0)
       any_routes();
@@ -62,19 +63,20 @@ struct NetCase {
 
  private:
   std::mt19937 random_;
+  int scale_;
 
   int pick(int from, int to) { return static_cast<int>(random_() % static_cast<unsigned>(to - from + 1)) + from; }
   void link(double rate) { links.push_back({"link", "wire", BytesPerSecond{rate}}); }
   void any_routes() {
-    for (int l = pick(1, 10); l > 0; --l) link(1e6 * pick(1, 4) + 1e5 * pick(0, 9));
-    for (int r = pick(1, 12); r > 0; --r) {
+    for (int l = pick(1, 10 * scale_); l > 0; --l) link(1e6 * pick(1, 4) + 1e5 * pick(0, 9));
+    for (int r = pick(1, 12 * scale_); r > 0; --r) {
       std::vector<LinkUse>& route = routes.emplace_back();
       for (int hop = pick(1, 4); hop > 0; --hop)
         route.push_back({pick(0, static_cast<int>(links.size()) - 1), pick(0, 4) == 0 ? 0.3 * pick(1, 9) : 1.0});
     }
   }
   void to_servers(bool even) {
-    const int workers = pick(2, 12), servers = pick(1, 3);
+    const int workers = pick(2, 12 * scale_), servers = pick(1, 3 * scale_);
     for (int l = 0; l < workers + servers; ++l) link(even ? 1e6 : 1e6 * pick(1, 3) + 1e5 * pick(0, 9));
     link(even ? 2e6 : 1e6 * pick(1, 20));  // a link that flows of all workers and servers may cross
     for (int w = 0; w < workers; ++w)
@@ -187,9 +189,9 @@ EndTimes ends_by_definition(const NetCase& net_case) {
   return ends;
 }
 
-void compare(unsigned seed) {
-  CAPTURE(seed);
-  const NetCase net_case(seed);
+void compare(unsigned seed, int scale = 1) {
+  CAPTURE(seed, scale);
+  const NetCase net_case(seed, scale);
   const EndTimes ends = ends_of_net(net_case), defined = ends_by_definition(net_case);
   REQUIRE(ends.size() == defined.size());
   double worst = 0;
@@ -204,6 +206,9 @@ void compare(unsigned seed) {
 
 TEST_CASE("in random nets, flows in bundles end when single flows do", "[sim][transport]") {
   for (unsigned seed = 1; seed <= 400; ++seed) compare(seed);
+}
+TEST_CASE("in 300 larger random nets, shares near a change are those of all flows filled anew", "[sim][transport]") {
+  for (unsigned seed = 1; seed <= 300; ++seed) compare(seed, 4);
 }
 TEST_CASE("twenty thousand random nets of bundles", "[.deep][transport]") {
   for (unsigned seed = 10000; seed < 30000; ++seed) compare(seed);

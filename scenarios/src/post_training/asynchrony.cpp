@@ -17,7 +17,8 @@ class LoopClock {
  public:
   LoopClock(const GenerationCosts& costs, const EngineLimits& limits, const AsynchronousLoop& loop)
       : loop_(loop), warm_steps_(2 + 2 * static_cast<int>(std::ceil(loop.staleness))) {
-    for (int e = 0; e < loop.engines; ++e) engines_.emplace_back(costs, limits);
+    const auto engines = static_cast<std::size_t>(loop.engines);
+    for (std::size_t e = 0; e < engines; ++e) engines_.emplace_back(costs, limits_of_engine(limits, e, engines));
     numbers_.resize(engines_.size());
   }
 

@@ -36,6 +36,14 @@ struct EngineLimits {
   double whole_answer = 0;
 };
 
+/// Returns the limits of one of the engines that share the sandboxes. If these do not divide, the first engines have one
+/// more. `all`: limits of each engine, with the sandboxes of all.
+inline EngineLimits limits_of_engine(EngineLimits all, std::size_t engine, std::size_t engines) {
+  const auto sandboxes = static_cast<std::size_t>(all.sandboxes);
+  all.sandboxes = static_cast<int>(sandboxes / engines + (engine < sandboxes % engines ? 1 : 0));
+  return all;
+}
+
 /// The course of one engine.
 struct EngineRun {
   Seconds time;                 ///< time until the last answer ends

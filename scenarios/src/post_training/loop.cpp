@@ -23,12 +23,13 @@ std::vector<PlannedAnswer> planned_answers(const PostTrainingChoice& choice) {
   return all;
 }
 
+/// Limits of each engine, with the sandboxes of all.
 EngineLimits engine_limits(const PostTrainingChoice& choice) {
   return {choice.prompt_tokens,
           choice.engine.most_sequences * choice.layout.data,
           choice.engine.reserved_tokens,
           choice.tools.tokens,
-          choice.tools.sandboxes / choice.engines(),
+          choice.tools.sandboxes,
           static_cast<double>(choice.engine.chunked_prefill) * choice.layout.data,
           static_cast<double>(choice.engine.most_prefill_tokens) * choice.layout.data,
           choice.section_key == "generation" ? choice.engine.host_request : Seconds{},  // loops have no servers
@@ -67,8 +68,9 @@ Generation run_engines(const EngineCosts& costs, const EngineLimits& limits, con
     shares[dealt_share(i, answers.size(), engines)].push_back(answers[i]);
   Generation generation;
   for (const std::vector<PlannedAnswer>& share : shares) {
-    generation.runs.push_back(concurrency > 0 ? run_engine_for(*costs.prices, share, limits, concurrency)
-                                              : run_engine(*costs.prices, share, limits, most));
+    const EngineLimits own_limits = limits_of_engine(limits, generation.runs.size(), engines);
+    generation.runs.push_back(concurrency > 0 ? run_engine_for(*costs.prices, share, own_limits, concurrency)
+                                              : run_engine(*costs.prices, share, own_limits, most));
     for (const Seconds end : generation.runs.back().ends) generation.ends.push_back(end.value);
   }
   return generation;
