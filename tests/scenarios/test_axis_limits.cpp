@@ -162,4 +162,54 @@ TEST_CASE("explain --batch prints the step that run has and the steps that learn
   CHECK_THAT(shell.trainyard("explain --batch" + formula).out, Contains("  622    2,548,000   32.4 min"));
 }
 
+TEST_CASE("a plan that cannot use all GPUs has the limits of the same plan on fewer", "[axis-limits]") {
+  for (const std::string plan : {"micro_batch_size: 4", "micro_batch_size: 2, recompute: full",
+                                 "micro_batch_size: 2, tensor_parallel: 4, sequence_parallel: true"}) {
+    CAPTURE(plan);
+    const auto limits_on = [&plan](int nodes) {
+      const PlanQuestion question =
+          read_plan_question(parse_document(limits_text(plan, nodes), "limits.yaml"), "limits");
+      CHECK(question.own.has_value() == (nodes == 1));
+      return axis_limits(question, 4);
+    };
+    const AxisLimits legal = limits_on(1), illegal = limits_on(3);  // 24 replicas or 6 cannot share 32 samples
+    for (std::size_t axis = 0; axis < legal.axes.size(); ++axis) {
+      REQUIRE(legal.axes[axis].points.size() == illegal.axes[axis].points.size());
+      for (std::size_t i = 0; i < legal.axes[axis].points.size(); ++i) {
+        CHECK(illegal.axes[axis].points[i].micro_batch == legal.axes[axis].points[i].micro_batch);
+        CHECK(illegal.axes[axis].points[i].step_time == Approx(legal.axes[axis].points[i].step_time));
+        CHECK(illegal.axes[axis].points[i].peak == legal.axes[axis].points[i].peak);
+      }
+    }
+    CHECK(illegal.axes[0].points[0].micro_batch == (plan.starts_with("micro_batch_size: 4") ? 4 : 2));
+    CHECK_THAT(limits_screen(illegal), Contains("micro-batch"));
+  }
+}
+
+TEST_CASE("an axis that ends because the machine does is not said to help no further", "[axis-limits]") {
+  AxisLimits limits;
+  AxisLimit& tensor = limits.axes.emplace_back();
+  tensor.axis = "tensor";
+  const auto add_point = [&tensor](int gpus, double rate) {
+    AxisPoint& point = tensor.points.emplace_back();
+    point.gpus = gpus;
+    point.rate = rate;
+  };
+  add_point(1, 1);
+  add_point(2, 1.9);
+  tensor.most = tensor.half = 2;
+  CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the fastest that were simulated"));
+  tensor.end = "pcie-4 has no HCA";
+  CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the most that are possible"));
+  add_point(4, 1.5);
+  CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the most that help"));
+}
+
+TEST_CASE("a comparison of trainings shows that replicas come apart", "[learn][cli]") {
+  const TopoFolder shell;
+  const std::string learn = "learn learn-topk-1gbit --set plan.data_parallel.compression=none --set learn.steps=10";
+  CHECK_THAT(shell.trainyard(learn + " --compare learn.leave_out=none,all-gather").out, Contains("replicas apart"));
+  CHECK_THAT(shell.trainyard(learn + " --compare learn.seed=1,2").out, !Contains("replicas apart"));
+}
+
 }  // namespace scenarios_test_axis_limits

@@ -315,4 +315,19 @@ TEST_CASE("only an elastic training loses time to missing replicas, and the unfi
   }
 }
 
+TEST_CASE("the answer counts lost mini-batches and the epochs that the steps make", "[scenario][failures]") {
+  const Result r = run("{failures: [{at: 550 steps, what: gpu 5}], checkpoint: {every: 100 steps, " + kTimes + "}}",
+                       "{epochs: 10, samples: 1600}");
+  REQUIRE(r.failures);
+  CHECK(r.failures->lost_minibatches == 16 * (50 + 1));  // 50 repeated steps, and the present one
+  const std::string lines = failure_lines(*r.failures);
+  CHECK_THAT(lines, Catch::Matchers::Contains("50.0 s of work repeated, 816 mini-batches of workers lost"));
+  CHECK_THAT(lines,
+             Catch::Matchers::Contains(fmt::format("epochs     10 of the {:.4g} that training alone has in this time",
+                                                   r.failures->planned_epochs)));
+  CHECK(r.failures->planned_epochs > 10.5);  // 50 repeated steps, and ten checkpoints of 2 s
+  CHECK_THAT(failure_lines(*run("{checkpoint: {every: 100 steps, " + kTimes + "}}").failures),
+             Catch::Matchers::Contains("no work repeated\n"));
+}
+
 }  // namespace scenarios_test_failures

@@ -3,6 +3,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 #include "tests/user_errors.hpp"
+#include "tools/reports/report_lines.hpp"
 
 namespace scenarios_test_input {
 
@@ -164,6 +165,20 @@ TEST_CASE("a disk that seeks reads nothing else meanwhile", "[input]") {
   // More readers do not speed up the head of a disk. Without seeks only the transfer remains.
   CHECK(step("small", "shuffled", {{"input.readers", "1024"}}) == Approx(transfer + 256 * seek).epsilon(0.03));
   CHECK(step("small", "shuffled", {{"input.storage.seek", "0 s"}}) == Approx(transfer).epsilon(0.03));
+}
+
+TEST_CASE("shards of replicas differ by at most one sample, and the answer names their sizes", "[input]") {
+  for (const double samples : {100000, 100001, 100003, 257}) {
+    CAPTURE(samples);
+    const Result::Input shards = *run("", {{"input.dataset.samples", std::to_string(static_cast<int>(samples))}}).input;
+    CHECK(shards.largest_shard - shards.smallest_shard <= 1);
+    CHECK(shards.largest_shards * shards.largest_shard + (4 - shards.largest_shards) * shards.smallest_shard ==
+          samples);
+    if (samples == 100000)
+      CHECK(shards_in_words(shards, 4) == "a sampler deals 25,000 samples of an epoch to 4 replicas");
+    if (samples == 100001)
+      CHECK(shards_in_words(shards, 4) == "a sampler deals 25,001 samples of an epoch to 1 replica, 25,000 to 3");
+  }
 }
 
 }  // namespace scenarios_test_input

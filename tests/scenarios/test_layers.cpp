@@ -168,4 +168,33 @@ TEST_CASE("a GPU too small for anything has room for nothing", "[capacity]") {
   CHECK_FALSE(capacity(mlp).largest_num_hidden_layers);
 }
 
+TEST_CASE("states that exceed the memory do not fit, whatever the doubt", "[capacity][memory]") {
+  const std::pair<const char*, Overrides> cases[] = {
+      {"scenarios/lessons/5-memory-and-zero/45-does-it-fit.yaml", {}},
+      {"scenarios/lessons/5-memory-and-zero/45-does-it-fit.yaml",
+       {{"model", "gpt3-175b"},
+        {"plan.mode", "inference"},
+        {"plan.optimizer", "null"},
+        {"cluster.node", "dgx-a100-40gb"},
+        {"plan.tensor_parallel", "8"}}},
+      {"scenarios/zero-stages.yaml", {}},
+      {"scenarios/zero-stages.yaml", {{"plan.data_parallel.zero_stage", "3"}}},
+      {"scenarios/llama3-8b-fsdp-64xh100.yaml", {}},
+      {"scenarios/gpt2-xl-ddp-dgx-a100.yaml", {{"cluster.nodes", "1"}}}};
+  for (const auto& [file, overrides] : cases) {
+    CAPTURE(file, overrides);
+    const Scenario s = read_scenario(shipped_file(file), overrides);
+    const Result plenty = memory_of_step(s);
+    const Bytes states = plenty.memory.parameters + plenty.memory.gradients + plenty.memory.optimizer;
+    REQUIRE(states > Bytes{1e6});
+    Overrides tight = overrides;
+    tight.emplace_back("cluster.gpu.memory_capacity",
+                       std::to_string((0.99 * states + s.cluster.node.gpu.driver_memory).value) + " B");
+    const Result r = memory_of_step(read_scenario(shipped_file(file), tight));
+    CHECK(r.risk == 1);
+    CHECK_FALSE(r.fits);
+    CHECK(std::string(r.fits_in_words()) == "no");
+  }
+}
+
 }  // namespace scenarios_test_layers

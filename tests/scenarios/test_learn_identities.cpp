@@ -5,6 +5,7 @@
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "strategies/compression/compressor.hpp"
 #include "tests/scenarios/learned.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/user_errors.hpp"
 #include "tools/reports/report.hpp"
 
@@ -256,6 +257,24 @@ TEST_CASE("at the end of a training with local steps, all replicas are equal", "
     CHECK(r.merges == std::ceil(5.0 / period));
     CHECK(r.last().steps == 5);
     CHECK(r.last().replica_distance < 1e-12);
+  }
+}
+
+TEST_CASE("a training that stopped early saves its best weights, and names their step", "[learn]") {
+  const TemporaryFolder folder;
+  const std::string task = "task: mlp, layers: [64], data: {samples: 64, classes: 4, features: 8, noise: 2}",
+                    file = (folder.path() / "weights").string();
+  for (const bool stops_early : {true, false}) {
+    CAPTURE(stops_early);
+    Learned first, second;
+    first.learn =
+        task + ", steps: 200, evaluate_every: 10" + (stops_early ? ", early_stopping: 3" : "") + ", save: " + file;
+    second.learn = task + ", steps: 10, from: " + file;
+    const LearnResult before = learn(first.scenario(), {.saves = true});
+    const LearnPoint& saved = stops_early ? before.best() : before.last();
+    CHECK(before.best().steps < before.last().steps);
+    CHECK(before.saved_step == saved.steps);
+    CHECK(second.run().points.front().loss == saved.loss);
   }
 }
 

@@ -435,4 +435,15 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
              Catch::Contains("a comma: layers of other costs lie between"));
 }
 
+TEST_CASE("a small network has its number of parameters, and its memory in bytes", "[cli]") {
+  const std::string text = Shell()
+                               .trainyard(
+                                   "run resnet50-4xv100-pcie --set software=plain --set 'model={mlp: {widths: [5, 23, "
+                                   "16, 1]}}' --no-what-if")
+                               .out;
+  for (const char* part :
+       {"mlp (539 parameters) in ", "\n           parameters 2,156 │ gradients 2,156 │ ", " kB a step, "})
+    CHECK(text.find(part) != std::string::npos);
+}
+
 }  // namespace tools_test_cli

@@ -430,12 +430,17 @@ TEST_CASE("a forward pass has no layers of a backward pass", "[layers]") {
 TEST_CASE("the stages of servers with local sums cover the step", "[breakdown][servers]") {
   const Scenario s = read_scenario(fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/dataparallel/two-level-servers.yaml");
   const Result r = simulate(s);
-  double sum = 0, update = 0;
+  double sum = 0, update = 0, exchange = 0;
   for (const NamedTime& stage : figure<std::vector<NamedTime>>(r.servers, "stages")) {
     sum += stage.time;
     if (stage.name == "update on the servers") update = stage.time;
+    if (stage.name == "push" || stage.name == "update on the servers" || stage.name == "pull") exchange += stage.time;
   }
   CHECK(update > 0);
+  // No wait of a worker has the name of a stage that takes longer.
+  const auto waits = figure<NumbersByName>(r.servers, "waits_s");
+  CHECK(waits.at("exchange with the servers") > 0.99 * exchange);
+  for (const char* name : {"push", "pull", "barrier"}) CHECK_FALSE(waits.contains(name));
   CHECK(sum == Approx(r.step_time.value).epsilon(1e-3));
 }
 

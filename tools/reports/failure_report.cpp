@@ -121,10 +121,15 @@ std::string failure_lines(const FailureResult& study) {
   else if (study.time_between_failures.value > 0)
     text += fmt::format("; the stated rates expect one every {}", time(study.time_between_failures.value));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
-  text += fmt::format("; {} of work repeated", time(study.lost_work.value));
-  if (study.lost_work.value == 0 && study.lost_minibatches > 0)
-    text += fmt::format(", {:.4g} mini-batches of workers lost", study.lost_minibatches);
+  text += fmt::format("; {} work repeated",
+                      study.lost_work.value > 0 ? time(study.lost_work.value) + " of" : std::string("no"));
+  if (study.lost_minibatches > 0)
+    text += fmt::format(", {} mini-batch{} of workers lost", mean_count(study.lost_minibatches),
+                        study.lost_minibatches == 1 ? "" : "es");
   text += "\n";
+  if (study.effective_epochs > 0)
+    text += fmt::format("{}{:.4g} of the {:.4g} that training alone has in this time\n", report_label("epochs"),
+                        study.effective_epochs, study.planned_epochs);
   text += pool_line(study) + set_failure_lines(study) + reduced_replicas_line(study);
   if (study.checkpoint.interval.value <= 0) return text;
   const bool behind = study.checkpoint.stall < study.checkpoint.write;

@@ -232,6 +232,8 @@ std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
                         show(Seconds{v.likely_steps->front()}), show(Seconds{v.likely_steps->back()}));
   text += compression_line("", r);
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
+  if (r.saved_step >= 0)
+    text += fmt::format("saved      the weights of step {:.0f}, in {}\n", r.saved_step, s.learn.save);
   if (v.diverged_runs() > 0) text += scaling_advice(s);
   if (r.mean_lambda != 1)
     text +=
@@ -274,6 +276,10 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
   const bool has_intervals =
       std::ranges::any_of(study.variants, [](const auto& v) { return v.likely_steps.has_value(); });
   if (has_intervals) table.add_column("80 % of real steps");
+  const bool shows_replicas = std::ranges::any_of(study.variants, [](const LearnVariant& v) {
+    return std::ranges::any_of(v.runs, [](const LearnResult& r) { return r.last().replica_distance > 0; });
+  });
+  if (shows_replicas) table.add_column("replicas apart");
   for (const LearnVariant& v : study.variants) {
     if (!v.error.empty()) {
       table.rows.push_back({v.name, v.error});
@@ -315,6 +321,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
       row.push_back(v.likely_steps ? fmt::format("{} to {}", show(Seconds{v.likely_steps->front()}),
                                                  show(Seconds{v.likely_steps->back()}))
                                    : std::string("no interval"));
+    if (shows_replicas) row.push_back(with_interval(v.at_end(&LearnPoint::replica_distance), digits));
     table.rows.push_back(std::move(row));
   }
   const std::string cells = table.text("  ");

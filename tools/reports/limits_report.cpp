@@ -25,8 +25,9 @@ std::string knee_text(const AxisLimit& axis) {
     text = "more than one GPU does not help";
   else
     text = fmt::format("{} GPUs {}, {:.3g} times as fast as one, efficiency {}", axis.most,
-                       axis.most == axis.points.back().gpus && axis.end.empty() ? "are the fastest that were simulated"
-                                                                                : "are the most that help",
+                       axis.most < axis.points.back().gpus ? "are the most that help"
+                       : axis.end.empty()                  ? "are the fastest that were simulated"
+                                                           : "are the most that are possible",
                        most.rate / first.rate, percent(most.efficiency));
   if (axis.half < axis.most && axis.half == 1)
     text += fmt::format("; already {} give less than half of their ideal gain, compared with one",
@@ -44,10 +45,11 @@ std::string limits_screen(const AxisLimits& limits) {
       fmt::format("{}: {} samples a step, each kind of parallelism by itself\n", limits.scenario, limits.batch);
   for (const AxisLimit& axis : limits.axes)
     if (!axis.points.empty()) text += report_label(axis.axis.c_str()) + knee_text(axis);
-  TextTable table{"", ">GPUs", ">step", ">speed-up", ">efficiency", ">memory"};
+  TextTable table{"", ">GPUs", ">micro-batch", ">step", ">speed-up", ">efficiency", ">memory"};
   for (const AxisLimit& axis : limits.axes)
     for (const AxisPoint& point : axis.points)
-      table.rows.push_back({axis.axis, fmt::format("{}", point.gpus), show(Seconds{point.step_time}),
+      table.rows.push_back({axis.axis, fmt::format("{}", point.gpus), counted(point.micro_batch),
+                            show(Seconds{point.step_time}),
                             fmt::format("{:.2f}", point.rate / axis.points.front().rate), percent(point.efficiency),
                             fmt::format("{:.1f} GiB{}", point.peak / (1U << 30), point.fits ? "" : " (too much)")});
   text += "\n" + table.text("  ");

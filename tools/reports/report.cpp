@@ -147,18 +147,13 @@ std::string breakdown(const Scenario& s, const Result& r) {
   if (!rank.empty()) note += ", on " + rank;
   if (const std::string center = center_waited_for(r); !center.empty())
     note += fmt::format("; bubble: the wait until {} has computed", center);
+  if (r.servers.contains("stages")) note += "; bubble: the wait while nodes exchange with the servers";
   constexpr double kWorthSaying = 0.02;  // share of the step
   if (b.joining.value > kWorthSaying * b.step_time.value)
     note += fmt::format("; {} of the exposed time are waits for ranks that begin their collective later",
                         unit.number(b.joining.value));
   if (!unexposed.empty()) note += fmt::format("; no exposed {}", fmt::join(unexposed, ", no exposed "));
   return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(words, " │ "), note);
-}
-
-std::string use_of_capacity(double peak, double capacity) {
-  if (capacity == 0) return fmt::format("{} GiB (capacity not stated)", gib(peak));
-  return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
-                     peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
 }
 
 /// Host memory of the fullest node: with offload, or if the samples alone do not fit.
@@ -237,9 +232,11 @@ std::string on_device(const Result& r) {
 }
 
 std::string memory(const Result& r, const TrainingPlan& plan) {
+  const MemoryUnit unit = memory_unit(r);
   std::string text =
-      fmt::format("{}{} of {} GiB a GPU: {}\n{}{}{}   (GiB{})", report_label("memory"), gib(r.memory.peak.value),
-                  gib(r.memory.capacity.value), verdict(r), on_device(r), report_label(""), parts_of_peak(r),
+      fmt::format("{}{}{} of {} GiB a GPU: {}\n{}{}{}   ({}{})", report_label("memory"),
+                  unit.number(r.memory.peak.value, 1), unit.size < 1e9 ? fmt::format(" {}", unit.name) : "",
+                  gib(r.memory.capacity.value), verdict(r), on_device(r), report_label(""), parts_of_peak(r), unit.name,
                   r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
   text += "\n" + host_memory(r) + stage_table(r, &plan);
   if (r.capacity) text += capacity_line(*r.capacity);
@@ -289,8 +286,10 @@ std::string input(const Scenario& s, const Result& r) {
   else
     text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
-  return text + fmt::format("\n{}GPUs wait for samples in {} of the time; samples take {:.1f} GiB of host memory\n",
-                            report_label(""), percent(r.input->starved_share), r.input->host_bytes.value / (1U << 30));
+  return text +
+         fmt::format("\n{}GPUs wait for samples in {} of the time; samples take {:.1f} GiB of host memory;\n{}{}\n",
+                     report_label(""), percent(r.input->starved_share), r.input->host_bytes.value / (1U << 30),
+                     report_label(""), shards_in_words(*r.input, s.plan.mesh.data));
 }
 
 /// Memory and traffic by kind of rank, for mechanisms whose ranks differ.
@@ -318,9 +317,12 @@ std::string traffic(const Result& r) {
   for (const auto& [content, bytes] : r.bytes_by_content) contents.emplace_back(bytes, content);
   sort_stably(contents, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> words;
-  const double most = contents.front().first, unit = most >= 1e10 ? 1e9 : 1e6;
+  const double most = contents.front().first, unit = most >= 1e10 ? 1e9 : most >= 1e5 ? 1e6 : 1e3;
   for (const auto& [bytes, content] : contents)
-    words.push_back(fmt::format("{} {} {}", content, thousands(bytes / unit), most >= 1e10 ? "GB" : "MB"));
+    words.push_back(fmt::format("{} {} {}", content, thousands(bytes / unit),
+                                unit > 1e6    ? "GB"
+                                : unit == 1e6 ? "MB"
+                                              : "kB"));
   std::string text =
       fmt::format("{}{} a step, summed over all messages", report_label("traffic"), fmt::join(words, " │ "));
   if (const auto copies = r.busiest_link.find("CPU copies"); copies != r.busiest_link.end() && copies->second > 0)

@@ -42,16 +42,29 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
   return rounded;
 }
 
+MemoryUnit memory_unit(const Result& r) {
+  constexpr double gibibyte = 1U << 30, mebibyte = 1U << 20;
+  const double peak = r.memory.peak.value;
+  return peak >= 0.05 * gibibyte ? MemoryUnit{"GiB", gibibyte}
+         : peak >= mebibyte      ? MemoryUnit{"MiB", mebibyte}
+                                 : MemoryUnit{"bytes", 1};
+}
+
+std::string MemoryUnit::number(double bytes, int digits) const {
+  return size == 1 ? with_commas(bytes) : fmt::format("{:.{}f}", bytes / size, digits);
+}
+
 std::string parts_of_peak(const Result& r) {
   const std::vector<double> parts{r.memory.parameters.value, r.memory.gradients.value, r.memory.optimizer.value,
                                   r.memory.activations.value, r.memory.buffers.value};
-  const bool small = std::ranges::any_of(parts, [](double part) { return part > 0 && part < 0.095 * (1U << 30); });
-  const int digits = small ? 2 : 1;
-  const std::vector<double> rounded = rounded_parts(parts, (1U << 30) * std::pow(10.0, -digits));
+  const MemoryUnit unit = memory_unit(r);
+  const bool small = std::ranges::any_of(parts, [&](double part) { return part > 0 && part < 0.095 * unit.size; });
+  const int digits = unit.size == 1 ? 0 : small ? 2 : 1;
+  const std::vector<double> rounded = rounded_parts(parts, unit.size * std::pow(10.0, -digits));
   std::string text;
   const char* const names[] = {"parameters", "gradients", "optimizer", "activations", "buffers"};
   for (std::size_t i = 0; i < parts.size(); ++i)
-    text += fmt::format("{}{} {:.{}f}", i == 0 ? "" : " │ ", names[i], rounded[i] / (1U << 30), digits);
+    text += fmt::format("{}{} {}", i == 0 ? "" : " │ ", names[i], unit.number(rounded[i], digits));
   return text;
 }
 
@@ -76,6 +89,12 @@ std::string probability_text(double probability, double limit) {
 }
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
 
+std::string use_of_capacity(double peak, double capacity) {
+  if (capacity == 0) return fmt::format("{} GiB (capacity not stated)", gib(peak));
+  return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
+                     peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
+}
+
 std::string number_ranges(const std::vector<int>& numbers, const char* separator) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size();) {
@@ -90,13 +109,24 @@ std::string number_ranges(const std::vector<int>& numbers, const char* separator
 
 std::string network_in_words(const Scenario& s) {
   const Node* model = s.document.find("model");
-  const bool is_changed = model && model->kind == Node::Kind::map && model->find("base") && model->fields.size() > 1;
-  if (!is_changed) return s.network.name;
-  const double n = s.network.parameters(), unit = n >= 1e12 ? 1e12 : n >= 1e9 ? 1e9 : 1e6;
-  return fmt::format("{} (changed: {:.3g} {} parameters)", s.network.name, n / unit,
-                     unit >= 1e12  ? "trillion"
-                     : unit >= 1e9 ? "billion"
-                                   : "million");
+  const bool is_map = model && model->kind == Node::Kind::map;
+  const bool is_changed = is_map && model->find("base") && model->fields.size() > 1;
+  if (!is_changed && !(is_map && model->find("mlp"))) return s.network.name;
+  const double n = s.network.parameters(), unit = n >= 1e12 ? 1e12 : n >= 1e9 ? 1e9 : n >= 1e5 ? 1e6 : 1;
+  return fmt::format("{} ({}{} parameters)", s.network.name, is_changed ? "changed: " : "",
+                     unit == 1 ? with_commas(n)
+                               : fmt::format("{:.3g} {}", n / unit,
+                                             unit >= 1e12  ? "trillion"
+                                             : unit >= 1e9 ? "billion"
+                                                           : "million"));
+}
+
+std::string shards_in_words(const Result::Input& input, int replicas) {
+  const double others = replicas - input.largest_shards;
+  std::string text = fmt::format("a sampler deals {} samples of an epoch to {}", with_commas(input.largest_shard),
+                                 counted_noun(std::llround(input.largest_shards), "replica"));
+  if (others > 0) text += fmt::format(", {} to {}", with_commas(input.smallest_shard), others);
+  return text;
 }
 
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }

@@ -21,8 +21,17 @@ struct PartUnit {
 PartUnit part_unit(const Result&);
 /// Rounds parts to multiples of `unit` that sum to the rounded sum of the parts: the largest remainders are rounded up.
 std::vector<double> rounded_parts(const std::vector<double>& parts, double unit);
-/// The parts of the memory of the fullest rank, in GiB, which sum to its peak as printed. Parts below a tenth of a GiB
-/// give all parts two digits.
+/// The unit in which the memory of a step is printed.
+struct MemoryUnit {
+  const char* name;  ///< "GiB", "MiB" or "bytes"
+  double size;       ///< bytes
+  /// A number of the unit with so many digits after the point; bytes are whole.
+  std::string number(double bytes, int digits) const;
+};
+/// Returns the unit of the memory of a step, by the peak of the fullest rank.
+MemoryUnit memory_unit(const Result&);
+/// The parts of the memory of the fullest rank in that unit, which sum to its peak as printed. Parts below a tenth of the
+/// unit give all parts two digits.
 std::string parts_of_peak(const Result&);
 std::string part_of(const Result&, double seconds);
 /// A number with at least three digits and separators: "4.25", "16,384".
@@ -34,6 +43,8 @@ std::string count_text(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
+/// "12.0 of 32.0 GiB", and whether that is too much; capacity 0: it is not stated.
+std::string use_of_capacity(double peak, double capacity);
 /// Writes an energy with its unit: "105 kJ".
 std::string joules(double);
 /// Writes money or another amount: whole from a thousand on, else with three digits.
@@ -43,8 +54,11 @@ std::string number_ranges(const std::vector<int>&, const char* separator = ", ")
 /// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %". `limit`: a value that the text reaches only if the
 /// probability does; 0: none.
 std::string probability_text(double, double limit = 0);
-/// The name of the network: "gpt2-xl". If the scenario changes a network: "gpt2-xl (changed: 1.2 billion parameters)".
+/// The name of the network: "gpt2-xl". If the scenario changes a network: "gpt2-xl (changed: 1.2 billion parameters)". If
+/// it describes a perceptron: "mlp (539 parameters)".
 std::string network_in_words(const Scenario&);
+/// The shards of an epoch: "a sampler deals 160,146 samples of an epoch to 7 replicas, 160,145 to 1".
+std::string shards_in_words(const Result::Input&, int replicas);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);
 /// A line with the energy of a step, and lines with its cost if prices are given; "" if neither is known.

@@ -59,6 +59,8 @@ JsonFields<LearnResult> learn_result_fields() {
   return JsonFields<R>()
       .value("seed", "", &R::seed, "seed of the initial values and of the order of samples")
       .value("ended", "", &R::ended, "target, steps, early stopping, diverged or interrupted")
+      .value("saved_step", "", &R::saved_step, "step whose weights learn.save has: with early_stopping the best one")
+      .when([](const R& r) { return r.saved_step >= 0; }, "with learn.save")
       .value("diverged_at_step", "", &R::diverged_at, "step at which the training diverged")
       .value("diverged_loss", "", &R::diverged_loss, "loss at that step; null: it is no number")
       .when_since("diverged_at_step", has_diverged, "if it diverged")

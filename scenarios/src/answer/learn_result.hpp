@@ -47,6 +47,7 @@ struct LearnResult {
   std::vector<LearnPoint> points;
   std::optional<LearnPoint> reached;  ///< first evaluation that reached the target
   std::string ended;                  ///< "target", "steps", "early stopping", "diverged"
+  double saved_step = -1;             ///< step whose weights were saved; −1: none were
   double diverged_at = -1;            ///< step at which it diverged; −1: it did not diverge
   double diverged_loss = 0;           ///< the loss at that step; infinite: it was no longer a number
   std::string task, mechanism;

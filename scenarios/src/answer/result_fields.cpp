@@ -222,7 +222,8 @@ JsonFields<Result> common_fields() {
       .value(
           "fits", "", &R::fits,
           "whether the needed memory of devices is at most the usable one, and the plan fits into hosts and on drives")
-      .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
+      .value("out_of_memory_probability", "share", &R::risk,
+             "probability that a device runs out of memory; 1: parameters, gradients and optimizer states exceed it")
       .value(
           "fits_in_words", "", [](const R& r) { return std::string(r.fits_in_words()); },
           "yes: that probability is below 5 %; no: it is above 95 %, or hosts or drives are too small; at risk: it is "

@@ -127,6 +127,8 @@ DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::siz
         terms.copies_in_backward ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;
   }
   memory.device = memory.reserved + outside;
+  const StaticMemory& states = plan.stages[stage].memory;
+  memory.states = std::min(peak, states.parameters + states.gradients + states.optimizer);
   memory.spread = MemoryDoubt::shipped().spread(has_measured_reserve(s.software), true);
   return memory;
 }

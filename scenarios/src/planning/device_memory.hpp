@@ -39,12 +39,16 @@ struct DeviceMemory {
   Bytes device;       ///< `reserved` with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
   Bytes needed;       ///< the part of `device` that the allocator cannot give back when memory is short
   Bytes usable;       ///< memory that programs can have
+  Bytes states = {};  ///< parameters, gradients and optimizer states: the part of `needed` that is known exactly
   double spread = 0;  ///< standard deviation of ln(measured / `device`) and of ln(measured / `needed`)
 
   bool fits() const { return needed <= usable; }
+  /// Returns true if the states alone exceed the usable memory, so that no doubt is left.
+  bool surely_fails() const { return states > usable; }
   /// Returns the needed share of the usable memory.
   double share() const { return usable.value > 0 ? needed / usable : HUGE_VAL; }
-  double risk() const { return memory_risk(needed, usable, spread); }
+  /// Returns the probability that the device runs out of memory.
+  double risk() const { return surely_fails() ? 1 : memory_risk(needed, usable, spread); }
   /// Returns the interval in which `device` lies with this probability (0 to 1, exclusive).
   std::pair<Bytes, Bytes> interval(double probability = 0.8) const;
 };

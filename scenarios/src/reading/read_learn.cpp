@@ -179,7 +179,9 @@ void read_ends(LearnChoice& learn, Fields& fields) {
   for (auto [key, file] :
        {std::pair{Key{"from", "File of the weights to begin with, for example weights.txt. Default: random weights."},
                   &learn.from},
-        std::pair{Key{"save", "File to which the final weights are written, for example weights.txt. Default: none."},
+        std::pair{Key{"save",
+                      "File to which the final weights are written, with early_stopping those of the lowest loss, for "
+                      "example weights.txt. Default: none."},
                   &learn.save}})
     *file = fields.text(key, "");
 }

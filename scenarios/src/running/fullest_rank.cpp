@@ -1,5 +1,7 @@
 #include "scenarios/src/running/fullest_rank.hpp"
 
+#include <utility>
+
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/planning/device_memory.hpp"
 
@@ -16,7 +18,8 @@ void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<con
   DeviceMemory device = device_of(*fullest);
   int neediest_rank = fullest->rank;
   for (const RankMemory& other : ranks.subspan(1)) {
-    if (const DeviceMemory candidate = device_of(other); candidate.share() > device.share()) {
+    if (const DeviceMemory candidate = device_of(other);
+        std::pair{candidate.surely_fails(), candidate.share()} > std::pair{device.surely_fails(), device.share()}) {
       device = candidate;
       neediest_rank = other.rank;
     }

@@ -105,6 +105,9 @@ class Learning {
   }
 
   const bool& enough() const { return enough_; }
+  /// The weights to save: those of the lowest loss with early stopping (as with Keras' restore_best_weights), else the
+  /// last ones.
+  Eigen::VectorXd weights() const { return learn_.patience > 0 ? best_weights_ : training_.learned_parameters(); }
 
   LearnResult end() {
     if (!enough_ && (waits_for_end_ || result_.points.back().steps < steps())) evaluate();
@@ -125,6 +128,7 @@ class Learning {
   const LearnOptions& options_;
   SampleOrder order_;
   LearnResult result_;
+  Eigen::VectorXd best_weights_;
   GradientNoise noise_;
   double noise_weight_ = 0, computed_ = 0, pushes_ = 0, lambdas_ = 0, start_loss_ = 0;
   int evaluations_without_gain_ = 0;
@@ -211,8 +215,9 @@ class Learning {
     p.replica_distance = training_.replica_distance();
     if (setup_.task->shows_position()) place_replicas(p, weights);
     p.noise_scale = options_.noise ? noise(weights) : kNaN;
-    evaluations_without_gain_ =
-        result_.points.empty() || p.loss < result_.best().loss ? 0 : evaluations_without_gain_ + 1;
+    const bool is_best = result_.points.empty() || p.loss < result_.best().loss;
+    evaluations_without_gain_ = is_best ? 0 : evaluations_without_gain_ + 1;
+    if (is_best && learn_.patience > 0) best_weights_ = weights;
     result_.points.push_back(p);
     if (options_.progress)
       line_.show(
@@ -399,7 +404,10 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   LearnResult result = learning.end();
   result.mechanism = mechanism_words(s, planned);
   add_sent_shares(planned, setup.task->size(), result);
-  if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned_parameters());
+  if (options.saves && !s.learn.save.empty()) {
+    write_weights(s.learn.save, learning.weights());
+    result.saved_step = s.learn.patience > 0 ? result.best().steps : result.last().steps;
+  }
   return result;
 }
 

@@ -36,10 +36,9 @@ std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most
   return counts;
 }
 
-/// Returns the scenario with this number of devices on one axis, and one rank on all others.
-Node single_axis_scenario(const PlanQuestion& question, const std::string& axis, int devices) {
+/// Returns the scenario with this number of devices on one axis, and one rank on all others. `p`: its other choices.
+Node single_axis_scenario(const PlanQuestion& question, PlanPoint p, const std::string& axis, int devices) {
   const Scenario& base = question.base;
-  PlanPoint p = question.own ? point_of(*question.own) : PlanPoint{};
   static_cast<Degrees&>(p) = {};
   p.chunks = 1;
   p.zero_group = 0;
@@ -70,6 +69,7 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
   const Scenario s = read_scenario(document, name);
   const Result r = simulate(s, {.critical_path = false});
   AxisPoint point;
+  point.micro_batch = s.micro_batch_size;
   point.step_time = r.step_time.value;
   point.rate = r.samples_per_s;
   point.peak = r.memory.peak.value;
@@ -77,9 +77,9 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
   return point;
 }
 
-AxisPoint axis_point(const PlanQuestion& question, const std::string& axis, int devices) {
+AxisPoint axis_point(const PlanQuestion& question, const PlanPoint& p, const std::string& axis, int devices) {
   try {
-    return simulated_point(single_axis_scenario(question, axis, devices), question.base.name);
+    return simulated_point(single_axis_scenario(question, p, axis, devices), question.base.name);
   } catch (const UserError& e) {
     AxisPoint impossible;
     impossible.error = e.what();
@@ -126,10 +126,11 @@ AxisLimits axis_limits(const PlanQuestion& question, int most,
     devices.push_back(devices_of(axis, base, most));
     for (const int n : devices.back()) points.emplace_back(axis, n);
   }
+  const PlanPoint choices = stated_point(question);
   std::size_t done = 0;
   const std::vector<AxisPoint> simulated = all_in_parallel(
       points.size(), processors(),
-      [&](std::size_t i) { return axis_point(question, points[i].first, points[i].second); },
+      [&](std::size_t i) { return axis_point(question, choices, points[i].first, points[i].second); },
       [&](std::size_t, const AxisPoint&) {
         if (progress) progress(++done, points.size());
       });
@@ -176,6 +177,8 @@ const JsonFields<AxisLimits>& axis_limits_fields() {
                     .list("points", &A::points,
                           JsonFields<P>()
                               .value("gpus", "", &P::gpus, "number of devices of the axis")
+                              .value("micro_batch_size", "samples", &P::micro_batch,
+                                     "samples of a forward pass: the scenario's, or all of a replica if these are less")
                               .value("step_time_s", "s", &P::step_time, "time of the step")
                               .value("samples_per_s", "1/s", &P::rate, "batch over step time")
                               .value("scaling_efficiency", "share", &P::efficiency,

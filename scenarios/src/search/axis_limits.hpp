@@ -14,6 +14,7 @@ class JsonFields;
 /// The step of a plan that has `gpus` devices on one axis.
 struct AxisPoint {
   int gpus = 1;
+  std::int64_t micro_batch = 1;
   double step_time = 0;   ///< s
   double rate = 0;        ///< samples/s
   double efficiency = 1;  ///< `rate` over the ideal rate, which is the rate of one device times `gpus`

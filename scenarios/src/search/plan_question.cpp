@@ -139,6 +139,24 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   return question;
 }
 
+PlanPoint stated_point(const PlanQuestion& question) {
+  if (question.own) return point_of(*question.own);
+  Node document = question.base.document;
+  Node& plan = *document.find("plan") = question.section;
+  constexpr const char* kSizes[] = {"size"};
+  strip_map(plan, "data_parallel", kSizes);
+  set_field(plan, "data_parallel.size", Node::scalar_node("1", plan.place));
+  set_field(plan, "idle_devices", Node::scalar_node("allowed", plan.place));
+  PlanPoint point;
+  try {
+    if (const Node* micro_batch = plan.find("micro_batch_size"))
+      point.micro_batch = whole_number(*micro_batch, "plan.micro_batch_size", 1, std::int64_t{1} << 24);
+    point = point_of(read_scenario(document, question.base.name));
+  } catch (const UserError&) {  // `own_error` says why it is no plan
+  }
+  return point;
+}
+
 Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::int64_t global_batch_size) {
   Node plan = bare;
   // A plan that stands in no file is named by its words in errors about it.

@@ -57,6 +57,10 @@ struct PlanQuestion {
 /// plan.
 PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& = {});
 
+/// Returns the choices of the scenario's plan. If it cannot use all GPUs: those that it has with one replica; if it cannot
+/// have one either: the default choices with its micro-batch.
+PlanPoint stated_point(const PlanQuestion&);
+
 /// Returns a section `plan` without the keys that a search chooses.
 Node without_choices(const Node& section);
 /// Returns such a section with the choices of a point. `data`: number of data-parallel ranks; `global_batch_size`:

@@ -108,9 +108,14 @@ class ServerRun : public MechanismRun {
     for (const auto& [staleness, count] : figures.staleness) applied += count;
     const auto dropped = static_cast<double>(pushes.dropped);
     f["dropped_share"] = dropped / (dropped + static_cast<double>(applied));
-    const char* bubble = plan_.consistency == Consistency::synchronous ? "barrier"
-                         : plan_.consistency == Consistency::stale     ? "staleness bound"
-                                                                       : "server";
+    // With local sums a worker's messages are those of its node, and it waits while the node exchanges with the servers.
+    const bool is_local = plan_.local.is_used();
+    const char* const pull = is_local ? "broadcast in the node" : "pull";
+    const char* const push = is_local ? "sum in the node" : "push";
+    const char* bubble = is_local                                        ? "exchange with the servers"
+                         : plan_.consistency == Consistency::synchronous ? "barrier"
+                         : plan_.consistency == Consistency::stale       ? "staleness bound"
+                                                                         : "server";
     NumbersByName waits;
     Seconds compute;
     double own_time = 0;  // mean time of a worker's own steps
@@ -118,8 +123,8 @@ class ServerRun : public MechanismRun {
       const BreakdownParts parts = window.parts(worker);
       const double own_steps = window.own_steps(worker), worker_steps = plan_.workers() * own_steps;
       compute = std::max(compute, (parts.work.at(kComputeGroup) + parts.host_wait) / own_steps);
-      waits["pull"] += parts.exposed.at("parameters").value / worker_steps;
-      waits["push"] += parts.exposed.at("gradients").value / worker_steps;
+      waits[pull] += parts.exposed.at("parameters").value / worker_steps;
+      waits[push] += parts.exposed.at("gradients").value / worker_steps;
       waits[bubble] += parts.bubble.value / worker_steps;
       own_time += parts.total.value / plan_.workers();
     }
