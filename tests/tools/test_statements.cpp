@@ -292,6 +292,43 @@ TEST_CASE("run explains why the critical path has more of the framework than the
   CHECK(step - faster == Approx(path / 2).epsilon(0.02));  // the whole launching, not only the waits
 }
 
+TEST_CASE("framework on the path of a host that does not run ahead is kernels that compute counts", "[what-if]") {
+  const TopoFolder shell;
+  const std::string few =
+      "run zero-stages --set cluster.nodes=1 --set plan.global_batch_size=8 --set plan.data_parallel.zero_stage=0 --set "
+      "plan.tensor_parallel=8 --set model.n_layer=2 --no-what-if --json ";
+  const TopoAnswer text = shell.trainyard(few + "late.json");
+  REQUIRE(text.exit == 0);
+  CHECK_THAT(text.out, Contains("kernels that are shorter than their launches"));
+  REQUIRE(shell.trainyard(few + "free.json --set 'software.kernel_dispatch=0 s'").exit == 0);
+  const nlohmann::json late = parse_json(shell.text("late.json")).at("breakdown_s"),
+                       free = parse_json(shell.text("free.json")).at("breakdown_s");
+  CHECK(late.at("compute") > 1.2 * free.at("compute").get<double>());
+  CHECK(late.at("framework") == free.at("framework"));
+}
+
+TEST_CASE("the latency of a storage is a resource of its own, which what-ifs halve", "[what-if][input]") {
+  const TopoFolder shell;
+  const std::string slow = "--set input.storage=object-store --set 'input.decode.rate=10000 /s' ";
+  const TopoAnswer text = shell.trainyard("run input-resnet50-dgx " + slow + "--json run.json");
+  REQUIRE(text.exit == 0);
+  const nlohmann::json run = parse_json(shell.text("run.json"));
+  CHECK(run.at("bottleneck").at("resource") == "storage latency");
+  CHECK(run.at("critical_path_s").at("latency") < 1e-6);
+  const auto time_by = [&](const std::string& resource) {
+    for (const nlohmann::json& change : run.at("what_if"))
+      if (change.at("resource") == resource) return change.at("step_time_s").get<double>();
+    return 0.0;
+  };
+  const auto time_with = [&](const std::string& set) {
+    REQUIRE(shell.trainyard("run input-resnet50-dgx " + slow + set + " --no-what-if --json again.json").exit == 0);
+    return parse_json(shell.text("again.json")).at("step_time_s").get<double>();
+  };
+  CHECK(time_by("storage latency") == time_with("--set 'input.storage={base: object-store, latency: 50 ms}'"));
+  CHECK(time_by("storage latency") < 0.9 * run.at("step_time_s").get<double>());
+  CHECK(time_by("readers") == time_with("--set input.readers=192"));
+}
+
 TEST_CASE("one thing is named in the singular", "[words]") {
   const TopoFolder shell;
   CHECK_THAT(shell.trainyard("show gpt2-one-a100 --mesh").out,

@@ -137,16 +137,17 @@ std::string doubt_line(const PlanAnswer& a) {
     other.tensor = tensor;
     return percent(half_width_of_ratio(best.doubt, other));
   };
-  return wrapped(report_label("doubt"),
-                 {fmt::format("a measured step lies between {} and {} with a probability of 80 %",
-                              plan_time((*likely)[0]), plan_time((*likely)[1])),
-                  fmt::format("the ratio of two plans lies within ±{} with this probability (±{} if tensor degrees "
-                              "differ), as ratios of measured plans do (validate coverage)",
-                              range(best.doubt.tensor), range(best.doubt.tensor + 1)),
-                  "column sure: the probability that a plan is slower than the best",
-                  fmt::format("equal: this probability is below {:.0f} %, as for {} of the simulated plans",
-                              kSurelySlower * 100, plan_count(a.equals))},
-                 ";");
+  return wrapped(
+      report_label("doubt"),
+      {fmt::format("a measured step lies between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
+                   plan_time((*likely)[1])),
+       fmt::format("the ratio of two plans lies within ±{} with this probability (±{} if tensor degrees "
+                   "differ), as ratios of measured plans do (validate coverage)",
+                   range(best.doubt.tensor), range(best.doubt.tensor + 1)),
+       "column sure: the probability that a plan is slower than the best",
+       fmt::format("equal: this probability is below {:.0f} %, as for {} of the simulated plans beside the best",
+                   kSurelySlower * 100, plan_count(a.equals > 0 ? a.equals - 1 : 0))},
+      ";");
 }
 
 /// Says that a plan may run out of memory: "runs out of memory with a probability of 30 %" between the two texts; "" if

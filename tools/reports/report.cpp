@@ -259,8 +259,8 @@ std::string compression(const Result& r) {
   const Result::Compression& c = r.compression;
   if (c.name.empty()) return "";
   return fmt::format(
-      "{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} {}{}\n", report_label("gradients"), c.name,
-      c.sent.value * 1e-6, c.dense.value * 1e-6, c.ratio(), part_of(r, c.encode.value), part_unit(r).name,
+      "{}{}: each rank encodes {:.4g} MB in {:.4g} MB a step, 1 : {:.4g} · encode {} {}{}\n", report_label("gradients"),
+      c.name, c.dense.value * 1e-6, c.sent.value * 1e-6, c.ratio(), part_of(r, c.encode.value), part_unit(r).name,
       c.decode.value > 0 ? fmt::format(" │ decode {} {}", part_of(r, c.decode.value), part_unit(r).name) : "");
 }
 
@@ -326,7 +326,7 @@ std::string traffic(const Result& r) {
   std::string text =
       fmt::format("{}{} a step, summed over all messages", report_label("traffic"), fmt::join(words, " │ "));
   if (const auto copies = r.busiest_link.find("CPU copies"); copies != r.busiest_link.end() && copies->second > 0)
-    text += fmt::format(" · TCP: the busiest CPU copies in {} of the step", percent(copies->second, 0));
+    text += fmt::format(" · the busiest CPU copies in {} of the step", percent(copies->second, 0));
   return text + "\n";
 }
 

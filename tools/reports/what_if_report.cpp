@@ -32,16 +32,19 @@ std::string kernels_bound_by_memory(const Result& r) {
       report_label(""), percent(b.compute.value / b.step_time.value, 0));
 }
 
-/// Explains why the critical path has more of the framework than the step's parts; "" if it has not.
-std::string framework_of_path(const Result& r) {
+/// Explains why the critical path has more of the framework than the step's parts; "" if it has not. If the host does not
+/// run ahead, a kernel lasts at least as long as its launch, and all of it is computing in the step's parts.
+std::string framework_of_path(const Scenario& s, const Result& r) {
   constexpr double kDiffers = 0.02;  // share of the step
   const auto found = r.critical_path.find("framework");
   const double part = r.breakdown.framework.value / r.step_time.value;
   if (found == r.critical_path.end() || found->second / r.step_time.value <= part + kDiffers) return "";
   return fmt::format(
       "{}the part \"framework\" ({} of the step) is the time in which a rank waits for its host; on the critical path "
-      "the framework also has the kernels that run while their host is late, and the software inside communication\n",
-      report_label(""), percent(part));
+      "the framework also has {}, and the software inside communication\n",
+      report_label(""), percent(part),
+      s.software.host.runs_ahead ? "the kernels that run while their host is late"
+                                 : "kernels that are shorter than their launches, which \"compute\" counts");
 }
 
 /// The fields of a what-if as a shell takes them, on lines of a screen's width that end with a backslash. If there are very
@@ -99,7 +102,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
                         percent(shares[i].first / r.step_time.value));
-  text += "\n" + kernels_bound_by_memory(r) + framework_of_path(r);
+  text += "\n" + kernels_bound_by_memory(r) + framework_of_path(s, r);
   if (what_ifs.empty() || r.post_training || r.generation) return text;
   text += what_if_line(r, what_ifs);
   for (const WhatIf& w : what_ifs)

@@ -96,6 +96,8 @@ class FasterFields {
     if (is(LinkKind::cpu_copies)) rate(path + ".cpu.copy_rate", node.cpu.copy_rate);
     if (is(LinkKind::hca) && node.hcas > 0) network_rate(path + ".hca.rate", node.hca_rate / node.hca_efficiency);
     if (is(kLatency)) add_latencies(path, node);
+    if (resource_ == kStorageLatency && s_.input.supply.store == SampleStore::drives)
+      time(path + ".nvme.latency", node.nvme.latency.seconds());
     for (std::size_t i = 0; i < node.wires.size(); ++i) {
       const std::string wire = fmt::format("{}.node.wires.{}", path, i);
       if (is(node.wires[i].kind)) rate(wire + ".rate", node.wires[i].rate);
@@ -108,7 +110,7 @@ class FasterFields {
     time(path + ".pcie.latency", node.pcie_latency.seconds());
     time(path + ".socket_link.latency", node.socket_latency.seconds());
     if (node.hcas > 0) time(path + ".hca.latency", node.hca_latency.seconds());
-    if (node.nvme.count > 0) time(path + ".nvme.latency", node.nvme.latency.seconds());
+    if (node.nvme.count > 0 && s_.plan.offload.drives()) time(path + ".nvme.latency", node.nvme.latency.seconds());
   }
 
   /// Adds the figures that the fabric states itself; others derive from the adapters. Distances stay, because the speed
@@ -185,6 +187,9 @@ class FasterFields {
       number("input.storage.iops", supply.storage.iops);
       time("input.storage.seek", supply.storage.seek);
     }
+    if (resource_ == kStorageLatency && supply.store != SampleStore::drives)
+      time("input.storage.latency", supply.storage.latency.seconds());
+    if (resource_ == kReaders) number("input.readers", supply.readers);
     if (!is(kDecoding) || supply.workers == 0) return;
     const Node* decode = s_.document.find("input")->find("decode");
     if (decode->find("time"))
@@ -243,7 +248,8 @@ std::vector<std::string> resource_classes(const Scenario& s) {
   if (s.cluster.gpus() > 1) classes.emplace_back(kLatency);
   classes.emplace_back(kFramework);
   classes.insert(classes.end(), sample_classes.begin(), sample_classes.end());
-  for (const std::string& resource : {std::string(kDecoding), kStragglers, kSlowLinks}) classes.push_back(resource);
+  for (const std::string& resource : {std::string(kDecoding), kStorageLatency, kReaders, kStragglers, kSlowLinks})
+    classes.push_back(resource);
   std::erase_if(classes, [&s](const std::string& resource) { return faster(s, resource, 2).empty(); });
   return classes;
 }
@@ -256,7 +262,8 @@ std::vector<Scenario> barely_faster(const Scenario& s) {
   constexpr double kFactor = 1 + 1e-13;
   std::vector<Scenario> all;
   for (const std::string& resource : resource_classes(s))
-    if (resource != kStragglers && resource != kSlowLinks) all.push_back(read_again(s, faster(s, resource, kFactor)));
+    if (resource != kReaders && resource != kStragglers && resource != kSlowLinks)
+      all.push_back(read_again(s, faster(s, resource, kFactor)));
   return all;
 }
 
@@ -268,6 +275,8 @@ std::vector<std::string> as_sets(const Overrides& overrides) {
 
 std::string what_if_in_words(const std::string& resource_class, double factor) {
   if (resource_class == kLatency) return fmt::format("1/{} of the network latency", factor);
+  if (resource_class == kStorageLatency) return fmt::format("1/{} of the storage latency", factor);
+  if (resource_class == kReaders) return fmt::format("{}x readers", factor);
   if (resource_class == kFramework) return fmt::format("1/{} of the software overheads", factor);
   if (resource_class == kMeasured) return fmt::format("1/{} of the measured step", factor);
   if (resource_class == kCompute) return fmt::format("{}x GPU FLOP/s", factor);
@@ -290,6 +299,7 @@ std::string limit_in_words(const std::string& resource_class) {
   if (resource_class == kMoreGeneratingNodes || resource_class == kMoreTrainingNodes)
     return "the number of " + resource_class;
   if (resource_class == kSandboxes) return "the number of sandboxes";
+  if (resource_class == kReaders) return "the number of readers";
   if (resource_class == kCompute) return "GPU FLOP/s";
   if (resource_class == kMemory) return "GPU memory bandwidth";
   if (resource_class == kLatency) return "network latency";

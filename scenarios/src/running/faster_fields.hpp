@@ -8,7 +8,8 @@ namespace trainyard {
 
 /// Returns the resource classes that a what-if makes faster, in the order of a table: "compute" and "memory" of the
 /// GPUs (or "measured step", if the scenario has one), kinds of links ("NVLink", "HCA"), "latency", "framework",
-/// "storage" and "decode" of samples, and "stragglers" and "slow links", which a what-if removes. A class that no field of the scenario makes faster is left out.
+/// "storage", "decode", "storage latency" and "readers" of samples, and "stragglers" and "slow links", which a what-if
+/// removes. A class that no field of the scenario makes faster is left out.
 std::vector<std::string> resource_classes(const Scenario&);
 
 /// Memory capacity of the GPUs. No time depends on it, but `faster` knows its fields.
@@ -18,6 +19,9 @@ inline const std::string kMemoryCapacity = "memory capacity";
 inline const std::string kLoopSoftware = "loop software", kMoreGeneratingNodes = "nodes that generate",
                          kMoreTrainingNodes = "nodes that train", kMoreNodes = "nodes", kStaleness = "staleness",
                          kFirstStaleness = "staleness of 1", kSandboxes = "sandboxes", kToolCalls = "calls of tools";
+
+/// Latency of a read of samples, and the number of threads of a node that read them.
+inline const std::string kStorageLatency = "storage latency", kReaders = "readers";
 
 /// Faults of `faults` that slow steps: a what-if removes them.
 inline const std::string kStragglers = "stragglers", kSlowLinks = "slow links";
@@ -33,7 +37,7 @@ Overrides faster(const Scenario&, const std::string& resource_class, double fact
 /// Returns the scenario with each resource class faster by 1e-13, one class at a time: more than rounding changes any
 /// time, and far less than anyone sees. In a step that is well conditioned, times change by about as much. If exchanges
 /// queue for each other or share links in a rhythm, this decides which comes first, and the step may change by 1e-2.
-/// Faults are no such class, because a what-if removes them.
+/// Faults are no such class, because a what-if removes them, nor are readers, which are counted.
 std::vector<Scenario> barely_faster(const Scenario&);
 
 /// Writes each field as --set takes it, without quotes for a shell: "cluster.hca.rate=400 Gbit/s".

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "models/hardware/adapter_rate.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/hashing.hpp"
 #include "strategies/collectives/collective_flows.hpp"
@@ -50,6 +51,7 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
     return "host memory";
   if (works) return record.kind == Kind::local ? kMemoryName : kComputeName;
+  if (loads && piece == kLatencyName) return kStorageLatency;
   if (piece == "delay") return kFrameworkName;
   if (is_modelled(record) && piece == kOwnLimit)
     return adapter_limit(run, record, std::string_view(name_of(limit_of(record.path_class))));

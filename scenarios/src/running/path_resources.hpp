@@ -50,9 +50,9 @@ struct KernelShares {
 KernelShares shares_of(const Gpu&, const Work&);
 
 /// Names the resource that bounds each piece of an operation: "GPU compute", "GPU memory" (what traffic adds to a kernel),
-/// "host memory", "decoding", a kind of link ("PCIe" for an HCA whose slot is slower), "latency", kKernelStart,
-/// kLibraryStart, kSlowdownName, or "framework" if software sets the time (host work, launches of a late host, kernels that end before
-/// the next can be issued, launches of collectives, the network stack).
+/// "host memory", "decoding", a kind of link ("PCIe" for an HCA whose slot is slower), "latency", kStorageLatency,
+/// kKernelStart, kLibraryStart, kSlowdownName, or "framework" if software sets the time (host work, launches of a late
+/// host, kernels that end before the next can be issued, launches of collectives, the network stack).
 class PathNaming : public PathSums::Naming {
  public:
   explicit PathNaming(const StepRun& run) : run_(run) {}
