@@ -266,7 +266,7 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   CHECK(families.size() == 34);
   // The figures of the manual (validation.md).
   CHECK(left_out == Approx(0.046).margin(0.0006));
-  CHECK(before == Approx(0.039).margin(0.0006));
+  CHECK(before == Approx(0.038).margin(0.0006));
   CHECK(after == Approx(0.036).margin(0.0006));
 }
 
@@ -325,8 +325,8 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"dgxc-logs", 0.093},
                                              {"bigscience-others", 0.046},
                                              {"internevo-7b-large", 0.052},
-                                             {"vtrain-175B", 0.041},
-                                             {"vtrain-3.6B", 0.107},
+                                             {"vtrain-175B", 0.042},
+                                             {"vtrain-3.6B", 0.076},
                                              {"mpt-h100-nodes", 0.032},
                                              {"mpt-a100_40gb", 0.063},
                                              {"mpt-h100-fp8", 0.065}};
@@ -342,7 +342,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   CHECK_THAT(
       shell.trainyard("validate outside-the-fit").out,
       Contains(
-          "hold 458 of 590 measured steps (77.6 %; 76.2 % on average over the families); median half width ±7.1 %"));
+          "hold 462 of 590 measured steps (78.3 %; 76.2 % on average over the families); median half width ±7.0 %"));
 }
 
 TEST_CASE("a constant has a fitted value without each family that reads it", "[validate-training][.deep]") {
