@@ -1,11 +1,13 @@
 // Strategies named after frameworks, and mechanisms other than an all-reduce.
 #include <catch2/catch.hpp>
 #include <sstream>
+#include <utility>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/user_errors.hpp"
 
@@ -239,6 +241,15 @@ TEST_CASE("a shipped scenario can be read with each change that its comments rec
       // A list of values is that of a sweep: each of them is tried with the first values of the others.
       std::vector<Overrides> points{{}};
       for (const auto& [path, value] : changes) {
+        if (value.find(" & ") != std::string::npos) {  // fields that change together
+          const std::vector<SweepAxis> axes = parse_sweep_axes(path + "=" + value);
+          const std::vector<Overrides> before = std::exchange(points, {});
+          for (std::size_t i = 0; i < axes.front().values.size(); ++i) {
+            points.push_back(before.front());
+            for (const SweepAxis& axis : axes) points.back().emplace_back(axis.path, axis.values[i]);
+          }
+          continue;
+        }
         std::vector<std::string> values{value};
         if (value.find_first_of("{[") == std::string::npos) {
           values.clear();

@@ -114,7 +114,8 @@ TEST_CASE("a what-if of every resource is the scenario with the fields that it n
   for (const std::string& text : unlike_scenarios()) check_what_ifs(text, resources);
   CHECK(resources == std::set<std::string>{"compute", "memory", "measured step", "NVLink", "ICI", "PCIe", "socket",
                                            "host memory", "CPU copies", "HCA", "uplink", "latency", "framework",
-                                           "storage", "decode", "stragglers", "slow links"});
+                                           "storage", "decode", "storage latency", "readers", "stragglers",
+                                           "slow links"});
 }
 
 TEST_CASE("a what-if of a random scenario is the scenario with the fields that it names set", "[what-if]") {

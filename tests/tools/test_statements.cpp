@@ -295,7 +295,8 @@ TEST_CASE("run explains why the critical path has more of the framework than the
 TEST_CASE("framework on the path of a host that does not run ahead is kernels that compute counts", "[what-if]") {
   const TopoFolder shell;
   const std::string few =
-      "run zero-stages --set cluster.nodes=1 --set plan.global_batch_size=8 --set plan.data_parallel.zero_stage=0 --set "
+      "run zero-stages --set cluster.nodes=1 --set plan.global_batch_size=8 --set plan.data_parallel.zero_stage=0 "
+      "--set "
       "plan.tensor_parallel=8 --set model.n_layer=2 --no-what-if --json ";
   const TopoAnswer text = shell.trainyard(few + "late.json");
   REQUIRE(text.exit == 0);

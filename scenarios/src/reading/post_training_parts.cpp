@@ -191,8 +191,7 @@ ToolChoice read_tools(Fields& section) {
       0, kMostWaitVariation, 0);
   choice.tokens = static_cast<double>(fields.integer_within<std::int64_t>(
       {"tokens", "Tokens of the result of a call, which the engine reads, for example 200."}, 0, kMostLoopTokens, 0));
-  if (fields.has(
-          {"sandboxes", "Most calls at once, which the engines share, for example 256. Default: no limit."}))
+  if (fields.has({"sandboxes", "Most calls at once, which the engines share, for example 256. Default: no limit."}))
     choice.sandboxes = fields.integer_within<int>("sandboxes", 1, 1 << 24);
   fields.finish();
   return choice;
