@@ -13,8 +13,7 @@ struct FigureSource {
   std::string value;   ///< as it was written
   std::string source;  ///< the full text of the source
   bool unverified = false;
-  /// The figures between which that of hardware lies which was not shipped: the one of the slowest hardware first. Empty: the
-  /// figure is no range.
+  /// Ends of the range of a figure of announced hardware, the slowest hardware's first. Empty: the figure is no range.
   std::vector<std::string> range = {};
 };
 using Sources = std::vector<FigureSource>;

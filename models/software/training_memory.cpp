@@ -236,9 +236,9 @@ UpdateExchanges add_matrix_updates(Work& work, HeldElements& held, const std::ve
   work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
   work.precision = static_cast<std::uint8_t>(orthogonal ? precision : updates);
   // The busiest replica has whole matrices, so that it exchanges no less than the largest one needs.
-  const auto settle = [&](double& times, Bytes& mean, Bytes all, Bytes largest, double of_one) {
+  const auto settle = [&](double& times, Bytes& mean, Bytes all, Bytes largest, double least) {
     if (times == 0) return;
-    times = std::ceil(std::max(times, of_one));
+    times = std::ceil(std::max(times, least));
     mean = std::max(all / dense.optimizer, largest) / times;
   };
   settle(exchanges.gathers, exchanges.gathered, gathered, largest_gathered, 1);

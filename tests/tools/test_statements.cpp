@@ -330,6 +330,21 @@ TEST_CASE("the latency of a storage is a resource of its own, which what-ifs hal
   CHECK(time_by("readers") == time_with("--set input.readers=192"));
 }
 
+TEST_CASE("run says what a rank encodes and how busy copying CPUs are, and plan how many plans are equal", "[trust]") {
+  const TopoFolder shell;
+  const TopoAnswer sparse = shell.trainyard("run learn-topk-1gbit --no-what-if --json run.json");
+  const nlohmann::json compression = parse_json(shell.text("run.json")).at("compression");
+  const double dense = compression.at("dense_bytes"), sent = compression.at("sent_bytes");
+  CHECK_THAT(sparse.out, Contains(fmt::format("each rank encodes {:.4g} MB in {:.4g} MB a step, 1 : {:.4g}",
+                                              dense * 1e-6, sent * 1e-6, dense / sent)));
+  const TopoAnswer copies = shell.trainyard("run horovod-mnist-2xt4 --no-what-if --json run.json");
+  const double busy = parse_json(shell.text("run.json")).at("traffic_bytes").at("busiest_share").at("CPU copies");
+  CHECK_THAT(copies.out, Contains(fmt::format("the busiest CPU copies in {} of the step", percent(busy, 0))));
+  const TopoAnswer plans = shell.trainyard("plan --model gpt3-13b --on dgx-a100 --nodes 1 --batch 32 --json plan.json");
+  const int equal = parse_json(shell.text("plan.json")).at("equal");
+  CHECK_THAT(plans.out, Contains(fmt::format("as for {} of the simulated plans beside the best", equal - 1)));
+}
+
 TEST_CASE("one thing is named in the singular", "[words]") {
   const TopoFolder shell;
   CHECK_THAT(shell.trainyard("show gpt2-one-a100 --mesh").out,

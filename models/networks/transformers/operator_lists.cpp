@@ -262,8 +262,8 @@ void check_tied(const std::vector<ListedOperator>& operators, const ListedOperat
       fail(op.place, fmt::format("model.layers: {}: tied: no embedding \"{}\" begins the first layer{}", op.name,
                                  tied->second, first.word == "embedding" ? "; nearest: " + first.name : ""));
     const ListedOperator& other = product == before.end() ? first : **product;
-    const auto side = [](const ListedOperator& of, bool is_inner) {
-      return of.word == "embedding" ? (is_inner ? "width" : "entries") : (is_inner ? "in" : "out");
+    const auto side = [](const ListedOperator& holder, bool is_inner) {
+      return holder.word == "embedding" ? (is_inner ? "width" : "entries") : (is_inner ? "in" : "out");
     };
     for (const bool is_inner : {true, false}) {
       const char *mine = side(op, is_inner), *theirs = side(other, is_inner);

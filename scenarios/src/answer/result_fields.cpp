@@ -14,8 +14,7 @@ JsonFields<Result::Breakdown> breakdown_fields() {
   return JsonFields<B>()
       .value("compute", "s", &B::compute,
              "time of kernels of the forward and backward pass; if the host does not run ahead, a kernel takes at "
-             "least as "
-             "long as its launches")
+             "least as long as its launches")
       .value("exposed_communication", "s", &B::exposed_communication,
              "time of communication that no computation hides, by kind, with the waits of collectives for ranks that "
              "begin "
