@@ -123,7 +123,7 @@ TEST_CASE("validate takes a user's own table of measured runs", "[measured-famil
   shell.write("strict.yaml", with_replaced(kTable, "worst: 10", "worst: 0.0001"));
   CHECK(shell.trainyard("validate strict.yaml").exit == 1);
   shell.write("odd.yaml", with_replaced(kTable, "limits: {worst: 10}", "predicted: no_such_figure"));
-  CHECK_THAT(shell.trainyard("validate odd.yaml").out, Contains("the answer has no number \"no_such_figure\""));
+  CHECK_THAT(shell.trainyard("validate odd.yaml").err, Contains("the answer has no number \"no_such_figure\""));
   CHECK_THAT(shell.trainyard("validate none.yaml").err, Contains("none.yaml"));
   CHECK(shell.trainyard("validate week.yaml --left-out").exit == 2);
 }
@@ -191,6 +191,26 @@ TEST_CASE("validate judges measured memories of a file, and runs that ran out of
   CHECK_THAT(answer.out,
              Contains("runs that ran out of memory: 1 would fit as predicted, 0 are at risk, 1 do not fit"));
   CHECK_THAT(answer.out, !Contains("were measured, but would not fit"));
+}
+
+TEST_CASE("validate refuses a file of which it predicts nothing, and names the runs that it leaves out",
+          "[measured-family]") {
+  const TopoFolder shell;
+  const std::string head =
+      "family: ours\nsource: ours\nscenario: {cluster: {node: dgx-a100}, model: gpt2, software: megatron-core, plan: "
+      "{precision: bf16}}\n";
+  const auto answer = [&](const std::string& columns, const std::string& rows, const std::string& flags = "") {
+    shell.write("ours.yaml", head + "columns: [id, plan.micro_batch_size, " + columns + "]\nrows:\n" + rows);
+    return shell.trainyard("validate ours.yaml" + flags);
+  };
+  const TopoAnswer misspelt = answer("measured.step_tim", "  - [one, 4, 1 s]\n");
+  CHECK(misspelt.exit == 2);
+  CHECK_THAT(misspelt.err, Contains("none of 1 runs is predicted, such as one: ") && Contains("step_time"));
+  const TopoAnswer unmeasured = answer("plan.seq_length", "  - [one, 4, 1024]\n");
+  CHECK(unmeasured.exit == 2);
+  CHECK_THAT(unmeasured.err, Contains("expected a column such as measured.step_time"));
+  const TopoAnswer partly = answer("measured.step_time", "  - [one, 4, 1 s]\n  - [two, x, 1 s]\n", " --json -");
+  CHECK(parse_json(partly.out).at("refused").at(0).at("run") == "ours@two");
 }
 
 TEST_CASE("validate takes a folder of scenarios/measured by its name", "[measured-family]") {

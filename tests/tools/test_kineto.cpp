@@ -115,6 +115,16 @@ TEST_CASE("compare --kineto compares a profile with the simulated step", "[kinet
     CHECK(family["longest_kernels"][0]["time_s"] == Approx(3e-3));
   }
   CHECK(products);
+  // Kernels that their late host launches take their own time, without the wait for the host.
+  const std::string late =
+      " --set software=pytorch-autocast --set plan.micro_batch_size=1 --set plan.global_batch_size=1";
+  const json run = shell.answer("run " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --no-what-if" + late);
+  const json late_families = shell.answer(command + late)["families"];
+  double kernels = 0;
+  for (const json& family : late_families) kernels += family["predicted_s"].get<double>();
+  const double step = run["step_time_s"], framework = run["breakdown_s"]["framework"];
+  CHECK(framework > 0.3 * step);
+  CHECK(kernels == Approx(step - framework).epsilon(0.01));
   const TopoAnswer text = shell.trainyard(command + " --steps 1");
   CHECK(text.exit == 0);
   CHECK_THAT(text.out, Contains("matrix products"));

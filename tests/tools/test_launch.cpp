@@ -51,9 +51,29 @@ TEST_CASE("bad launch lines are refused with the nearest name", "[launch]") {
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnode 2"), Contains("did you mean \"--nnodes\"?"));
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes two"), Contains("a whole number from 1 expected"));
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes 2 --node_rank 2"), Contains("count from 0"));
-  CHECK_THROWS_WITH(read_launch_line("horovodrun -np 6 -H one:4,two:4 t"), Contains("the hosts have 8 slots"));
-  CHECK_THROWS_WITH(read_launch_line("mpirun -np 7 -N 4 t"), Contains("7 processes are not 4 on each of 2"));
+  CHECK_THROWS_WITH(read_launch_line("horovodrun -np 9 -H one:4,two:4 t"),
+                    Contains("the hosts have 8 slots; expected at most 8"));
+  CHECK_THROWS_WITH(read_launch_line("mpirun -np 6 --oversubscribe -H one,two t"),
+                    Contains("--oversubscribe is not modelled"));
+  CHECK_THROWS_WITH(read_launch_line("mpirun -np 8 -H one:4,two:4 --map-by node t"),
+                    Contains("nearest is --map-by slot"));
+  CHECK_THROWS_WITH(read_launch_line("mpirun -H one:4,two:4 --map-by ppr:5:node t"),
+                    Contains("expected at most ppr:4:node"));
+  CHECK_THROWS_WITH(read_launch_line("mpirun -np 7 -N 4 t"),
+                    Contains("7 processes are not 4 on each of 2 machines; nearest: 8"));
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes"), Contains("a value expected"));
+}
+
+TEST_CASE("processes fill the hosts one after another, or are as many on each as --map-by says", "[launch]") {
+  const auto processes = [](const std::string& line) {
+    std::vector<int> counts;
+    for (const LaunchLine::Host& host : read_launch_line(line).hosts) counts.push_back(host.processes);
+    return counts;
+  };
+  CHECK(processes("mpirun -np 6 -H one:4,two:4 t") == std::vector{4, 2});
+  CHECK(processes("horovodrun -np 4 -H one:4,two:4 t") == std::vector{4});
+  CHECK(processes("mpirun -H one:4,two:4 --map-by ppr:2:node t") == std::vector{2, 2});
+  CHECK(processes("mpirun -np 8 -H one:4,two:4 --map-by slot t") == std::vector{4, 4});
 }
 
 TEST_CASE("a launch line needs a GPU for each process", "[launch][cli]") {

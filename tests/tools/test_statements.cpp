@@ -25,7 +25,7 @@ TEST_CASE("compare says which plans are at risk to run out of memory, as run doe
   const TopoFolder shell;
   const std::string scenarios = "gpt2-one-a100 llama3-405b-16k-h100";
   const std::string table = shell.trainyard("compare " + scenarios).out;
-  const std::size_t at = table.find("\nmemory, GiB");
+  const std::size_t at = table.find("\nmemory allocated, GiB");
   REQUIRE(at != std::string::npos);
   const std::string row = table.substr(at + 1, table.find('\n', at + 1) - at - 1);
   const auto verdict = [&shell](const std::string& scenario) {

@@ -121,7 +121,11 @@ void add_half(const Comparison& comparison, ComparedFigures& figures) {
     figures.add(loop_pass, [](const Result& r) { return r.post_training ? show(r.step_time) : std::string("-"); });
   figures.add("samples/s" + half, [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   figures.add("MFU" + half, [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
-  figures.add("memory, GiB" + half, [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
+  figures.add("memory allocated, GiB" + half,
+              [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
+  figures.add("memory of a device, GiB" + half, [](const Result& r) {
+    return r.memory_interval.empty() ? std::string("-") : gib(r.memory.device.value);
+  });
   figures.add("memory of a device with 80 % probability, GiB" + half, [](const Result& r) {
     return r.memory_interval.empty()
                ? std::string("-")

@@ -228,9 +228,10 @@ std::string doubt_screen(const DoubtAnswer& a) {
   for (const DoubtPart& part : a.parts)
     table.rows.push_back({"±" + percent(part.width_alone), "±" + percent(part.width_without), part.words});
   std::string text = fmt::format(
-      "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}alone: half width of the "
+      "{}; a measured one lies between {} and {} ({} to {}) with a probability of 80 %\n\n{}alone: half width of the "
       "interval if nothing else were in doubt; without: its half width if this were certain\n",
-      step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
+      step, show(Seconds{low}), show(Seconds{high}), signed_percent(low / a.step_time - 1),
+      signed_percent(high / a.step_time - 1), table.text("  "));
   if (a.measurements.empty()) return text + "measured steps of two more plans would not narrow it (trainyard anchor)\n";
   text += "narrowed by\n";
   for (const NarrowingMeasurement& m : a.measurements) {

@@ -42,7 +42,7 @@ std::string fleet_steps_table(const FleetAnswer& a) {
 }
 
 std::string fleet_groups_table(const FleetAnswer& a) {
-  TextTable table{"training", ">arrivals", ">in time", ">wait", ">whole", ">longest", ">failures", ">stopped"};
+  TextTable table{"training", ">arrivals", ">in time", ">starts", ">whole", ">longest", ">failures", ">stopped"};
   const bool has_costs = !a.currency.empty();
   const auto any = [&a](double FleetGroup::*figure) {
     return std::ranges::any_of(a.groups, [figure](const FleetGroup& group) { return group.*figure > 0; });
@@ -63,7 +63,8 @@ std::string fleet_groups_table(const FleetAnswer& a) {
   }
   return table.text() +
          fmt::format(
-             "means over the arrivals{}; wait: until the start; whole: from arrival to end; stopped: preemptions\n",
+             "means over the arrivals{}; starts: time until the first start; whole: from arrival to end; stopped: "
+             "preemptions\n",
              a.runs > 1 ? fmt::format(" of {} runs", a.runs) : "") +
          (has_costs
               ? fmt::format("{}: all arrivals of run {} together; the cost of the cluster ({}), with idle nodes, "

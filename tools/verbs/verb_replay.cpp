@@ -41,7 +41,7 @@ std::string replay_path_line(const ReplayResult& r) {
 std::string replay_traffic_line(const ReplayResult& r) {
   std::vector<std::string> words;
   for (const auto& [kind, bytes] : r.bytes_by_link_kind)
-    if (bytes > 0) words.push_back(fmt::format("{} {}", kind, show(Bytes{bytes})));
+    if (bytes > 0) words.push_back(fmt::format("{} {} over all hops", kind, show(Bytes{bytes})));
   if (words.empty()) return "";
   words.push_back(fmt::format("at most {} sent by one rank", show(Bytes{r.bytes_sent_per_rank_max})));
   return wrapped(report_label("traffic"), words, " ·");

@@ -79,7 +79,7 @@ FabricTree fabric_tree(const FabricView& view) {
   for (const DeviceId h : view.ends)
     if (tree.vertex_of[h] < 0 && tree.connected) {
       tree.connected = false;
-      tree.no_tree = fmt::format("{} cannot reach the other {}s", view.name(h), view.end_word);
+      tree.no_tree = fmt::format("by switches {} cannot reach all other {}s", view.name(h), view.end_word);
     }
   sum_up(view, tree);
   return tree;

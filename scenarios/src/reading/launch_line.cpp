@@ -13,7 +13,7 @@ namespace {
 
 /// The values that launchers take under different flags, as written; empty: not given.
 struct LaunchWords {
-  std::string nodes, per_node, total, node_rank, address, port, hosts, ignored;
+  std::string nodes, per_node, total, node_rank, address, port, hosts, mapping, ignored;
 };
 using LaunchWord = std::string LaunchWords::*;
 
@@ -34,7 +34,7 @@ const std::vector<Launcher>& launchers() {
       {"-np", &W::total},          {"-n", &W::total},         {"-H", &W::hosts},
       {"--host", &W::hosts},       {"-N", &W::per_node},      {"--npernode", &W::per_node},
       {"-npernode", &W::per_node}, {"-x", &W::ignored},       {"--bind-to", &W::ignored},
-      {"-bind-to", &W::ignored},   {"--map-by", &W::ignored}, {"-map-by", &W::ignored}};
+      {"-bind-to", &W::ignored},   {"--map-by", &W::mapping}, {"-map-by", &W::mapping}};
   static const std::vector<Launcher> known_launchers{
       {{"torchrun"}, torch, {"--standalone"}},
       {{"python", "-m", "torch.distributed.launch"}, torch, {"--use-env"}},
@@ -157,10 +157,41 @@ std::vector<LaunchLine::Host> counted_hosts(const LaunchWords& values) {
       !values.per_node.empty() ? whole_number_of("processes a node", values.per_node, 1) : std::max(1, total / nodes);
   const int count = values.nodes.empty() && total > 0 ? (total + per_node - 1) / per_node : nodes;
   if (total > 0 && total != count * per_node)
-    throw UserError(fmt::format("launch: {} processes are not {} on each of {} machines", total, per_node, count));
+    throw UserError(fmt::format("launch: {} processes are not {} on each of {} machines; nearest: {}", total, per_node,
+                                count, count * per_node));
   std::vector<LaunchLine::Host> hosts;
   for (int i = 0; i < count; ++i) hosts.push_back({fmt::format("node {}", i), per_node});
   return hosts;
+}
+
+/// Applies Open MPI's --map-by: "ppr:N:node" runs N processes on each host. Other policies fill the hosts one after
+/// another, except "node", which deals ranks out to them.
+void map_processes(const std::string& mapping, std::vector<LaunchLine::Host>& hosts) {
+  const std::string policy = mapping.substr(0, mapping.find(':'));
+  if (policy == "node")
+    throw UserError(
+        "launch: --map-by node: ranks that are dealt out to the hosts are not modelled; nearest is --map-by slot");
+  if (policy != "ppr") return;
+  const std::string rest = mapping.substr(std::min(mapping.size(), policy.size() + 1));
+  const std::size_t colon = rest.find(':');
+  if (colon == std::string::npos || rest.substr(colon + 1) != "node")
+    throw UserError(fmt::format("launch: --map-by {}: not modelled; nearest is --map-by ppr:1:node", mapping));
+  const int processes = whole_number_of("processes a node", rest.substr(0, colon), 1);
+  for (LaunchLine::Host& host : hosts) {
+    if (processes > host.processes)
+      throw UserError(fmt::format("launch: --map-by {}: {} has {} slots; expected at most ppr:{}:node", mapping,
+                                  host.name, host.processes, host.processes));
+    host.processes = processes;
+  }
+}
+
+/// Leaves the first `total` processes: they fill the hosts one after another.
+void keep_processes(int total, std::vector<LaunchLine::Host>& hosts) {
+  for (LaunchLine::Host& host : hosts) {
+    host.processes = std::min(host.processes, total);
+    total -= host.processes;
+  }
+  std::erase_if(hosts, [](const LaunchLine::Host& host) { return host.processes == 0; });
 }
 
 constexpr std::int64_t kMostPort = 65535;
@@ -292,14 +323,19 @@ LaunchLine read_launch_line(const std::string& line) {
   launch.launcher = launcher_name(launcher);
   launch.names_hosts = !values.hosts.empty();
   launch.hosts = values.hosts.empty() ? counted_hosts(values) : named_hosts(values.hosts);
+  if (!values.mapping.empty()) map_processes(values.mapping, launch.hosts);
   const int slots = launch.world_size(),
             total = values.total.empty() ? slots : whole_number_of("processes", values.total, 1);
-  if (total != slots) throw UserError(fmt::format("launch: {} processes, but the hosts have {} slots", total, slots));
+  if (total > slots)
+    throw UserError(fmt::format(
+        "launch: {} processes, but the hosts have {} slots; expected at most {}{}", total, slots, slots,
+        std::ranges::find(words, "--oversubscribe") == words.end() ? "" : ", because --oversubscribe is not modelled"));
+  keep_processes(total, launch.hosts);
   if (!values.node_rank.empty()) {
     launch.node_rank = whole_number_of("rank of the node", values.node_rank, 0);
     if (launch.node_rank >= static_cast<int>(launch.hosts.size()))
-      throw UserError(
-          fmt::format("launch: node {} of {} nodes, which count from 0", launch.node_rank, launch.hosts.size()));
+      throw UserError(fmt::format("launch: node {} of {} nodes, which count from 0; the last is {}", launch.node_rank,
+                                  launch.hosts.size(), launch.hosts.size() - 1));
   }
   launch.master = values.address + (values.port.empty() ? "" : ":" + values.port);
   read_process_group(words, launch);

@@ -61,14 +61,15 @@ std::string family_of_record(const StepRun& run, const OpRecord& record) {
 }
 
 /// Sums one rank's kernels by family. An NCCL kernel counts from its launch, because it waits for its peers while it
-/// runs.
+/// runs. Other kernels count from the time at which their host has launched them.
 std::map<std::string, KernelSum> predicted_kernels(const StepRun& run, Actor rank) {
   std::map<std::string, KernelSum> families;
   for (const OpRecord& record : run.timeline.records()) {
     if (record.actor != rank) continue;
     const std::string family = family_of_record(run, record);
     if (family.empty()) continue;
-    const double begin = waits_for_others(record.kind) ? record.posted : record.started;
+    const double launched = std::min(record.ended, record.started + record.launch.wait.value),
+                 begin = waits_for_others(record.kind) ? record.posted : launched;
     families[family] += {(record.ended - begin) / run.steps(), 1 / run.steps()};
   }
   return families;

@@ -132,6 +132,27 @@ std::vector<JudgedSet> judged_sets(const Predictions& all) {
   return sets;
 }
 
+/// The runs that are not predicted, with the reasons.
+std::vector<std::pair<std::string, std::string>> refused_runs(const Predictions& all) {
+  std::vector<std::pair<std::string, std::string>> refused;
+  for (const FamilyPrediction& family : all)
+    for (const RunPrediction& run : family.runs)
+      if (!run.refused.empty()) refused.emplace_back(family.name + "@" + run.id, run.refused);
+  return refused;
+}
+
+/// Throws UserError if no run of a user's file is predicted, or if none measures anything.
+void check_judged(const FamilyPrediction& family, const std::string& file) {
+  if (family.refused_runs() == family.runs.size())
+    throw UserError(fmt::format("{}: none of {} runs is predicted, such as {}: {}", file, family.runs.size(),
+                                family.runs.front().id, family.runs.front().refused));
+  const bool measures = std::ranges::any_of(family.runs, [](const RunPrediction& run) {
+    return run.measured.is_given() || run.measured.has_memory() || run.measured.out_of_memory || !run.figures.empty();
+  });
+  if (!measures)
+    throw UserError(fmt::format("{}: no run has a measured value; expected a column such as measured.step_time", file));
+}
+
 }  // namespace
 
 int validate_runs(const ValidationRequest& request) {
@@ -140,12 +161,14 @@ int validate_runs(const ValidationRequest& request) {
   const bool judges_intervals = request.set == "outside-the-fit" || request.set.ends_with(".yaml");
   const Predictions all =
       predict_families(measured_families({request.set}, request.families), &unfinished, judges_intervals);
+  const bool shipped = !request.set.ends_with(".yaml");
+  if (!shipped)
+    for (const FamilyPrediction& family : all) check_judged(family, request.set);
   const std::vector<JudgedSet> sets = judged_sets(all);
   double mean = 0;
   int families = 0;
   for (const FamilyPrediction& family : all)
     if (const Errors times = family.step_times()) mean += times->mean_abs, ++families;
-  const bool shipped = !request.set.ends_with(".yaml");
   std::string text =
       shipped ? fmt::format("measured training runs (scenarios/measured/{}) against the simulator\n", request.set)
               : fmt::format("measured runs ({}) against the simulator\n", request.set);
@@ -162,7 +185,7 @@ int validate_runs(const ValidationRequest& request) {
   if (judges_intervals) text += covered_steps(all) + covered_memories(all);
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
-  report(request, "Measured training runs", text, sets, unfinished);
+  report(request, "Measured training runs", text, sets, unfinished, refused_runs(all));
   if (!unfinished.empty()) {
     complain(fmt::format("interrupted: {}; the answer has these alone", unfinished));
     return kInterrupted;

@@ -50,13 +50,15 @@ std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<st
 }
 
 int report(const ValidationRequest& request, const std::string& title, const std::string& text,
-           const std::vector<JudgedSet>& sets, const std::string& unfinished) {
+           const std::vector<JudgedSet>& sets, const std::string& unfinished,
+           const std::vector<std::pair<std::string, std::string>>& refused) {
   if (request.prints()) print(text);
   const auto as_json = [&](bool points) {
     nlohmann::json all = nlohmann::json::array();
     for (const JudgedSet& set : sets) all.push_back(to_json(set, points));
     nlohmann::json errors{{"sets", std::move(all)}};
     if (!unfinished.empty()) errors["unfinished"] = unfinished;
+    for (const auto& [run, reason] : refused) errors["refused"].push_back({{"run", run}, {"reason", reason}});
     return errors;
   };
   if (!request.html.empty())

@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/src/studies/measured/error_set.hpp"
@@ -30,9 +31,10 @@ std::vector<MeasuredFamily> families_of_fit();
 std::string error_table(const std::vector<JudgedSet>&, const std::vector<std::string>& figures, const char* none,
                         bool in_points = false);
 /// Prints the text, writes the sets as JSON and draws them on a page, as requested. Returns kGood if all sets pass, and
-/// kFailsLimit otherwise. `unfinished`: what was done before a signal ended the work; empty: all.
+/// kFailsLimit otherwise. `unfinished`: what was done before a signal ended the work; empty: all. `refused`: the runs
+/// that are not predicted, each with the reason.
 int report(const ValidationRequest&, const std::string& title, const std::string& text, const std::vector<JudgedSet>&,
-           const std::string& unfinished = "");
+           const std::string& unfinished = "", const std::vector<std::pair<std::string, std::string>>& refused = {});
 /// Prints the text and writes the JSON, as requested.
 void report(const ValidationRequest&, const std::string& text, const nlohmann::ordered_json&);
 
