@@ -140,7 +140,7 @@ layers:
 }
 
 TEST_CASE("conditions in a group read the number of the block", "[network][operators]") {
-  // Of the blocks 2, 3 and 4 the last two have a copy.
+  // The blocks 3 and 4 have a copy, and block 2 has none.
   const Network network = built(
       "{model_type: operators, tokens: 8, layers: [{layer: first, repeat: 2, width: 8, operators: [linear: {in: 8, "
       "out: "

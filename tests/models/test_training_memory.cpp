@@ -98,7 +98,7 @@ TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of
 }
 
 TEST_CASE("tensor ranks gather the momenta of matrices, or sum products of their parts") {
-  // Of two tensor ranks: halves of a matrix of 200 x 300 by its rows of outputs, and a matrix that is not split.
+  // Two tensor ranks have halves of a matrix of 200 x 300 by its rows of outputs, and a matrix that is not split.
   const auto layer = [](double in, double out) {
     Layer all;
     all.name = "block 0";
@@ -108,7 +108,7 @@ TEST_CASE("tensor ranks gather the momenta of matrices, or sum products of their
     return all;
   };
   const Layer half = layer(300, 100), one = layer(300, 200);
-  const std::vector<const Layer*> layers{&half}, whole{&one};
+  const std::vector<const Layer*> layers{&half}, one_rank{&one};
   struct Update {
     UpdateExchanges exchanges;
     double flops;
@@ -119,7 +119,7 @@ TEST_CASE("tensor ranks gather the momenta of matrices, or sum products of their
     HeldElements elements = held_elements(layers, {1, 1, replicas}, {});
     Work work = optimizer_work(elements.optimizer, Precision::bf16, muon);
     const UpdateExchanges all =
-        add_matrix_updates(work, elements, layers, {1, 1, replicas}, {}, muon, Precision::bf16, whole);
+        add_matrix_updates(work, elements, layers, {1, 1, replicas}, {}, muon, Precision::bf16, one_rank);
     return Update{all, work.flops.value};
   };
   const auto iterations = [](double side, double other) {

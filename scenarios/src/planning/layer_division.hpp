@@ -45,8 +45,8 @@ std::vector<std::vector<int>> divide_layers(const TrainingPlan&, const Scenario&
 /// the shards of the network may depend on the division.
 std::vector<std::vector<int>> divide_layers(const Network&, const PlanChoice&);
 
-/// Returns the figures of a mean stage for a schedule that is solved: its kernels on the cluster's nodes, and the share
-/// of its activations that weights' gradients need. Exchanges and messages are left out.
+/// Returns the figures of a mean stage for a schedule that is solved: its kernels on the cluster's nodes, and the part
+/// that weights' gradients need of its activations. Exchanges and messages are left out.
 StageFigures mean_stage(const Scenario&, const Network&);
 
 }  // namespace trainyard
