@@ -62,7 +62,8 @@ std::string sample_text(const NetworkEntry& entry) {
   if (const Cnn* cnn = entry.cnn()) return cnn->input.text();
   if (const MlpShape* mlp = entry.mlp()) return fmt::format("{}", mlp->widths.front());
   const std::int64_t tokens = sample_tokens(entry), decoder = decoder_tokens(*entry.transformer(), tokens);
-  return decoder > 0 ? fmt::format("{} + {} tokens", tokens, decoder) : fmt::format("{} tokens", tokens);
+  if (decoder > 0) return fmt::format("{} + {} tokens", tokens, decoder);
+  return tokens == 1 ? "1 token" : fmt::format("{} tokens", tokens);
 }
 
 std::int64_t tensor_room(const NetworkEntry& entry) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -253,6 +254,8 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
     if (name.size() > 64) continue;
     std::size_t edits = edit_distance(word, name);
     if (word.size() >= 3 && begins_name(word, name)) edits = std::min(edits, allowed);
+    // Only the last character is wrong, whatever follows it in the name: "dgx-h9" is nearer to "dgx-h100" than to "dgx-1p".
+    if (word.size() >= 5 && name.starts_with(word.substr(0, word.size() - 1))) edits = std::min<std::size_t>(edits, 1);
     // The family of a chip is what its name is about: "dgx-gb300" is nearer to "gb300-nvl72" than to "dgx-b300".
     // The one with more of the words is meant if names are equally near: "llama-3-405b" is "llama-3.1-405b".
     SharedWords shared(words, words_of(name));
@@ -278,6 +281,13 @@ std::size_t place_of_word(std::string_view kind, std::string_view word, const st
 std::string hint(std::string_view word, const std::vector<std::string>& names) {
   if (const auto modelled = nearest_modelled(word, names))
     return fmt::format("; not modelled yet; nearest: \"{}\" (trainyard help limits)", *modelled);
+  constexpr std::size_t shown = 12;
+  std::vector<std::string> longer;
+  std::ranges::copy_if(names, std::back_inserter(longer), [word](const auto& name) { return begins_name(word, name); });
+  if (word.size() >= 3 && longer.size() > 1)
+    return fmt::format("; {} names begin so: {}{}", longer.size(),
+                       fmt::join(longer.begin(), longer.begin() + std::min(longer.size(), shown), ", "),
+                       longer.size() > shown ? ", …" : "");
   if (const auto near = nearest(word, names)) return fmt::format("; did you mean \"{}\"?", *near);
   return names.empty() ? std::string{} : fmt::format("; known: {}", fmt::join(names, ", "));
 }

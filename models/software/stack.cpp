@@ -301,8 +301,14 @@ void SoftwareStack::Slowdowns::slow_down(Gpu& gpu) const {
   efficiency(Kernel::optimizer).memory /= optimizer;
   efficiency(Kernel::gemm).flops /= products;
   gpu.gemm.clock /= products;
-  for (const Kernel kernel : {Kernel::attention, Kernel::attention_backward}) efficiency(kernel).flops /= attention;
-  for (double* share : {&gpu.attention.forward, &gpu.attention.backward, &gpu.attention.memory}) *share /= attention;
+  for (const Kernel kernel : {Kernel::attention, Kernel::attention_backward}) {
+    efficiency(kernel).flops /= attention;
+    efficiency(kernel).memory /= attention;
+  }
+  AttentionModel& shapes = gpu.attention;
+  for (double* rate : {&shapes.forward, &shapes.backward, &shapes.memory, &shapes.softmax, &shapes.fp8.forward,
+                       &shapes.fp8.backward, &shapes.fp8_block.forward, &shapes.fp8_block.backward})
+    *rate /= attention;
   if (overlapped > 0) gpu.compute_while_communicating = 1 / overlapped;
 }
 

@@ -1,5 +1,7 @@
 #include "strategies/collectives/collective_settings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -124,6 +126,11 @@ NodeSpread CollectiveSettings::spread(int ranks) const {
   if (!node_sizes.empty()) return {ranks, static_cast<int>(node_sizes.size()), *std::ranges::min_element(node_sizes)};
   const int node_ranks = ranks_per_node(ranks), remainder = ranks % node_ranks;
   return {ranks, (ranks + node_ranks - 1) / node_ranks, remainder > 0 ? remainder : node_ranks};
+}
+
+std::string LibraryErrors::in_words(bool in_nodes, bool between_nodes) const {
+  if (!in_nodes || inside.empty()) return between_nodes ? between : "";
+  return between_nodes && !between.empty() ? fmt::format("in nodes, {}; {}", inside, between) : inside;
 }
 
 }  // namespace trainyard

@@ -74,6 +74,15 @@ struct ModelledCost {
   bool rings = false;         ///< true: data go round rings (see modelled_rings)
   Seconds network_latency{};  ///< the part of `latency` that adapters and switches between nodes take
 };
+/// The errors to expect of a library's calls inside a node and between nodes, measured on systems of the same class that
+/// were left out of the fit. "": there are no such calls.
+struct LibraryErrors {
+  std::string inside, between;
+
+  /// Returns the errors of the calls that are made: inside nodes, between nodes, or both.
+  std::string in_words(bool in_nodes, bool between_nodes) const;
+};
+
 /// Distribution of a group's ranks over nodes.
 struct NodeSpread {
   int ranks = 1, nodes = 1;

@@ -152,6 +152,11 @@ void add_sources(Sources& all, const Sources& more) {
       all.push_back(source);
 }
 
+/// Adds words to a list, unless they are empty or in it already.
+void add_words(std::string& list, const std::string& words) {
+  if (list.find(words) == std::string::npos) list += (list.empty() ? "" : "; ") + words;
+}
+
 // Fractions of the rate of PCIe lanes that NCCL reaches, from the large sizes of
 // scenarios/measured/tables/nccl_sweeps.csv (medians over systems).
 /// Peer to peer below one root complex or switch: RTX 4090 0.80, MI210 0.75, V100 0.67 and 0.71, A100 pairs 0.75.
@@ -274,16 +279,16 @@ LibraryModel library_model(const ClusterSpec& cluster, const NcclChoice& choice)
   std::vector<NcclNode> types = nccl_nodes(cluster, choice);
   for (const NcclNode& type : types) {
     const NcclModel& model = type.linked();
-    if (!model.scaled.empty() && library.scaled.find(model.scaled) == std::string::npos)
-      library.scaled += (library.scaled.empty() ? "" : "; ") + model.scaled;
+    add_words(library.scaled, model.scaled);
     add_sources(library.sources, model.sources);
     if (cluster.nodes > 1) add_sources(library.sources, model.between.sources);
-    std::string judged = cluster.nodes > 1 ? judged_between(model.between) : type.judged_inside();
-    if (cluster.sharp && cluster.nodes > 1)
-      judged += fmt::format("; sums in its switches (SHARP), three early systems in no fit: {}",
-                            errors_text(kSharpErrors.median, kSharpErrors.p90, kSharpErrors.large));
-    if (library.judged.find(judged) == std::string::npos)
-      library.judged += (library.judged.empty() ? "" : "; ") + judged;
+    add_words(library.errors.inside, type.judged_inside());
+    if (cluster.nodes < 2) continue;
+    std::string between = judged_between(model.between);
+    if (cluster.sharp)
+      between += fmt::format("; sums in its switches (SHARP), three early systems in no fit: {}",
+                             errors_text(kSharpErrors.median, kSharpErrors.p90, kSharpErrors.large));
+    add_words(library.errors.between, between);
   }
   std::vector<std::size_t> type_of_node(static_cast<std::size_t>(cluster.nodes), 0);
   auto first = type_of_node.end();

@@ -42,7 +42,7 @@ std::vector<NcclNode> nccl_nodes(const ClusterSpec&, const NcclChoice& = {});
 struct LibraryModel {
   std::shared_ptr<const CollectiveModel> model;
   std::string scaled;  ///< "scaled from h100-sxm by …" if the GPU itself was not measured, else ""
-  std::string judged;  ///< the expected error, measured on systems of the same class that were left out of the fit
+  LibraryErrors errors;
   Sources sources;
 };
 

@@ -5,6 +5,7 @@
 #include "models/fitted/kernel_fit.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/networks/layers/network.hpp"
+#include "models/software/stack.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace models_test_attention_time {
@@ -62,6 +63,30 @@ TEST_CASE("attention takes the time of its tiles, of the wait for the last one a
   // Without a mask there is no edge. 100 queries take a tile of 128.
   const Work full = attention_work({32, 100, 100 * 700.0, 700}, 128, 1e6);
   CHECK(kernel_time(gpu, full).value == Approx(by_hand(gpu, 32, 700, 700, 1e6)).epsilon(1e-12));
+}
+
+TEST_CASE("a slow-down of attention by 2 doubles each time, whatever bounds it", "[attention]") {
+  Gpu shaped = attentive_gpu();
+  shaped.attention.softmax = 1e12;
+  shaped.attention.fp8 = {1e12, 4e11};
+  Gpu plain = attentive_gpu();
+  plain.attention.is_given = false;
+  AttentionWork narrow{64, 2048, 2048.0 * 1024, 2048, 1};
+  narrow.format = AttentionFormat::fp8;
+  Work by_bytes = kernel_call("attention", Kernel::attention, Flops{1e6}, Bytes{1e9}, Precision::bf16).work,
+       by_flops = kernel_call("attention", Kernel::attention_backward, Flops{1e13}, Bytes{1}, Precision::bf16).work;
+  const std::vector<Work> works{causal_attention(4, 16, 2048),  // bounded by the softmax
+                                attention_work(narrow, 64, 1e8, Precision::bf16),
+                                attention_work({1, 100, 1e4, 100}, 128, 1e9), by_bytes, by_flops};
+  for (const Gpu& gpu : {shaped, plain}) {
+    Gpu slow = gpu;
+    SoftwareStack::Slowdowns{.attention = 2}.slow_down(slow);
+    for (const Work& work : works) {
+      const double launch = gpu.kernel_launch.value;
+      CHECK(kernel_time(slow, work).value - launch ==
+            Approx(2 * (kernel_time(gpu, work).value - launch)).epsilon(1e-12));
+    }
+  }
 }
 
 TEST_CASE("attention is nearer to its peak with long sequences and full chips", "[attention]") {

@@ -125,6 +125,10 @@ TEST_CASE("nearest finds misspellings, swaps and beginnings, and nothing else", 
   CHECK(hint("fabirc", names) == "; did you mean \"fabric\"?");
   CHECK(hint("tensor_parallel", names) == "; known: nodes, node, fabric, a100-sxm4-80gb");
   CHECK(hint("x", {}).empty());
+  // A beginning of several names has them all; a wrong last character counts as one, whatever follows it in the name.
+  CHECK(hint("dgx-b", nodes) == "; 2 names begin so: dgx-b300, dgx-b200");
+  CHECK(hint("dgx-b3", nodes) == "; did you mean \"dgx-b300\"?");
+  CHECK(nearest("dgx-h9", {"dgx-1p", "dgx-h100"}) == "dgx-h100");
 }
 
 TEST_CASE("set_field replaces, adds, and turns a catalog name into a changed entry", "[document]") {

@@ -199,7 +199,7 @@ TEST_CASE("a plan names the machine from which NCCL's model is scaled, if its ow
   const auto scaled_from = [](const std::string& cluster) { return scenario_on(cluster).plan.all_reduce.scaled; };
   CHECK(scaled_from("{nodes: 1, node: dgx-a100}").empty());
   CHECK(scaled_from(kTwoDgx).empty());
-  const std::string judged = scenario_on(kTwoDgx).plan.all_reduce.judged;
+  const std::string judged = scenario_on(kTwoDgx).plan.all_reduce.errors.in_words(false, true);
   CHECK(judged.starts_with("between nodes by infiniband, "));
   CHECK(judged.find("left out of the fit in turn: median error ") != std::string::npos);
   CHECK(scaled_from("{nodes: 1, node: pcie-4}").starts_with("scaled from "));

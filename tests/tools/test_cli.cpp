@@ -256,7 +256,17 @@ TEST_CASE("list and show print tables of the catalog and of a scenario", "[cli]"
   CHECK(experts.find("6 FLOP an active parameter and token") != std::string::npos);
   CHECK(shell.trainyard("list models").out == networks);
   CHECK(shell.trainyard("show gpu h100-sxm").out == shell.trainyard("show gpu h100-sxm5-80gb").out);
-  CHECK(shell.trainyard("show gpu v100").err.find("did you mean") != std::string::npos);  // several names begin so
+  CHECK(shell.trainyard("show gpu v100").err.find("5 names begin so: v100-pcie-16gb, ") != std::string::npos);
+  // The network of a user's file: its sizes come from the file, and a layer of blocks has the number of its block.
+  shell.write("rows.yaml",
+              "model_type: operators\nname: rows\ntokens: 1\nsizes: {width: 8}\nlayers:\n"
+              "  - repeat: 3\n    layers:\n      - layer: block\n        width: width\n"
+              "        operators: [linear: {in: width, out: width}]\n"
+              "  - layer: head\n    operators: [cross_entropy: {classes: width}]\n");
+  const std::string rows = shell.trainyard("show network rows.yaml").out;
+  CHECK(rows.find("[1] given in rows.yaml\n") != std::string::npos);
+  CHECK(rows.find("one sample of 1 token, ") != std::string::npos);
+  CHECK(rows.find("block 0 … block 2  ") != std::string::npos);
   const TopoAnswer entry = shell.trainyard("show gpu t4");
   CHECK(entry.exit == 0);
   CHECK(entry.out.find("unverified") != std::string::npos);

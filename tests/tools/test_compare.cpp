@@ -186,4 +186,28 @@ TEST_CASE("compare of two purchases has the parts of owning, and the prices at w
              !Contains("owning for all years") && !Contains("cost as much"));
 }
 
+TEST_CASE("compare says how much of a change of compute is that exchanges slow kernels", "[compare]") {
+  const test::TopoFolder shell;
+  const std::string file = "llama3-8b-fsdp-64xh100.yaml";
+  const std::string fast = test::file_text(shipped_file("scenarios/" + file));
+  const auto compared = [&](const std::string& old_text, const std::string& new_text) {
+    std::string other = fast;
+    other.replace(other.find(old_text), old_text.size(), new_text);
+    shell.write("other.yaml", other);
+    const std::string text = shell.trainyard("compare " + quoted(file) + "other.yaml --json c.json").out;
+    const json scenarios = json::parse(shell.text("c.json")).at("scenarios");
+    const auto slowed = [&](int i) {
+      return scenarios[i].at("critical_path_s").at("slow-down by exchanges").get<double>();
+    };
+    const double more = slowed(1) - slowed(0);
+    return std::pair(text, fmt::format("(slow-down of kernels by exchanges {}{})", more < 0 ? "−" : "+",
+                                       show(Seconds{std::abs(more)})));
+  };
+  const auto [by_network, words] = compared("node: dgx-h100", "node: {base: dgx-h100, hca: {rate: 200 Gbit/s}}");
+  CHECK_THAT(by_network, Contains(words));
+  const auto [by_batch, no_words] =
+      compared("global_batch_size: 64\n  micro_batch_size: 1", "global_batch_size: 128\n  micro_batch_size: 2");
+  CHECK_THAT(by_batch, Contains("compute +") && !Contains("slow-down of kernels"));
+}
+
 }  // namespace tools_test_compare

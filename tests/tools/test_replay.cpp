@@ -131,6 +131,25 @@ TEST_CASE("a collective is exposed except for the part that computing hides", "[
   CHECK(j["collectives"][0]["count"] == 1);
 }
 
+TEST_CASE("the error to expect of a replay is that of where its collectives run", "[replay]") {
+  const TraceFolder shell;
+  const auto judged = [&](int ranks_of_group) {
+    std::vector<Nodes> ranks;
+    for (int rank = 0; rank < 16; ++rank)
+      ranks.push_back({in_group(exchange(0, kAllReduce, 1 << 20), rank < ranks_of_group ? "3" : "4")});
+    shell.write_trace("groups", ranks);
+    return nlohmann::json::parse(
+               shell.trainyard("replay groups --on dgx-a100 --nodes 2 --fabric nonblocking --json -").out)
+        .at("collectives_judged")
+        .get<std::string>();
+  };
+  const std::string all_members = R"([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15])";
+  shell.write("groups.groups.json", R"({"3": )" + all_members + "}");
+  CHECK_THAT(judged(16), Catch::StartsWith("between nodes by infiniband") && !Contains("in nodes"));
+  shell.write("groups.groups.json", R"({"3": [0, 1, 2, 3, 4, 5, 6, 7], "4": [8, 9, 10, 11, 12, 13, 14, 15]})");
+  CHECK_THAT(judged(8), Catch::StartsWith("sizes left out of the fit of a100") && !Contains("between nodes"));
+}
+
 TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions", "[replay]") {
   const TraceFolder shell;
   const double half = shell.bench_time("all_reduce --on dgx-a100 --gpus 4", "1M");

@@ -75,7 +75,7 @@ TEST_CASE("topo check of one node finds no fabric, and counts PCIe lanes", "[top
   const CheckShell shell;
   const TopoAnswer text = shell.run("pcie-4");
   CHECK(text.exit == 0);
-  CHECK(has(text.out, "one node: no fabric\nPCIe lanes: "));
+  CHECK(has(text.out, "one node: no fabric\nPCIe lanes: not counted, because the node does not state"));
   const json all = trainyard::parse_json(shell.run("pcie-4 --set pcie.lanes_per_socket=64 --json -").out);
   CHECK(all["nonblocking"] == "unknown");
   CHECK(all["reason"] == "one node: no fabric");
@@ -86,6 +86,12 @@ TEST_CASE("topo check of one node finds no fabric, and counts PCIe lanes", "[top
     CHECK(socket["used"] > 0);
     CHECK(socket["used"] <= 64);
   }
+}
+
+TEST_CASE("topo check says why a network of separate rails has no bisection bandwidth", "[topo][check]") {
+  const std::string rails = CheckShell().run("dgx-h100 --nodes 4 --fabric rail-only").out;
+  CHECK(has(rails, "cannot reach all other HCAs\n"));
+  CHECK(has(rails, "bisection bandwidth: none is stated, because switches do not join all HCAs\n"));
 }
 
 TEST_CASE("topo check refuses unknown names in one line", "[topo][check]") {

@@ -292,6 +292,19 @@ TEST_CASE("the error to expect is that of the step's interval, and it allows for
   CHECK_THAT(trust_with_interval("scenarios/gpt2-xl-ddp-dgx-a100.yaml"), !Contains("slow host"));
 }
 
+TEST_CASE("errors of collectives are those of where the plan's groups lie", "[trust]") {
+  const auto details = [](int tensor, int pipeline) {
+    return on_one_line(trust_details(read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"),
+                                                   {{"cluster.nodes", "2"},
+                                                    {"plan.tensor_parallel", fmt::format("{}", tensor)},
+                                                    {"plan.pipeline_parallel", fmt::format("{}", pipeline)},
+                                                    {"plan.sequence_parallel", tensor > 1 ? "true" : "false"}})));
+  };
+  CHECK_THAT(details(1, 1), Contains("error to expect between nodes by infiniband"));
+  CHECK_THAT(details(8, 1), Contains("error to expect in nodes, sizes left out") && Contains("; between nodes by "));
+  CHECK_THAT(details(8, 2), Contains("error to expect sizes left out") && !Contains("between nodes by "));
+}
+
 TEST_CASE("the trust line names the traits that were never measured", "[trust]") {
   const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
   CHECK_THAT(ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&

@@ -191,6 +191,18 @@ void add_costs(const Comparison& comparison, ComparedFigures& figures) {
   });
 }
 
+std::string change_text(double seconds) { return (seconds < 0 ? "−" : "+") + show(Seconds{std::abs(seconds)}); }
+
+/// If most of a change of "compute" is that exchanges slow its kernels more or less, says by how much; else "".
+std::string slowed_compute(const Result& first, const Result& r, double change) {
+  const auto slowed = [](const Result& result) {
+    const auto found = result.critical_path.find("slow-down by exchanges");
+    return found == result.critical_path.end() ? 0.0 : found->second;
+  };
+  const double more = slowed(r) - slowed(first);
+  return more / change > 0.5 ? fmt::format(" (slow-down of kernels by exchanges {})", change_text(more)) : "";
+}
+
 /// Says which parts of the step are longer or shorter than those of the first scenario.
 std::string reasons(const Comparison& comparison) {
   std::string text;
@@ -199,7 +211,8 @@ std::string reasons(const Comparison& comparison) {
     const Result& r = comparison.results[i];
     std::vector<std::string> words;
     for (const auto& [part, seconds] : changed_parts(first, r))
-      words.push_back(fmt::format("{} {}{}", part, seconds < 0 ? "−" : "+", show(Seconds{std::abs(seconds)})));
+      words.push_back(fmt::format("{} {}{}", part, change_text(seconds),
+                                  part == "compute" ? slowed_compute(first, r, seconds) : ""));
     if (words.empty())
       words.emplace_back(comparison.change_of_step(i) ? "as long as the first" : "another kind of step than the first");
     text += wrapped(r.scenario + (r.post_training ? " (loop step): "

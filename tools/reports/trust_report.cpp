@@ -190,6 +190,20 @@ std::string loss_line(const Scenario& s) {
                      report_label(""), s.model.entry.name, end->name, end->width);
 }
 
+/// Returns the errors to expect of the collectives of rank 0's groups.
+std::string collective_errors(const Scenario& s) {
+  bool in_nodes = false, between = false;
+  const auto count = [&](const std::vector<int>& group) {
+    if (group.size() < 2) return;
+    const int node = s.cluster.node_of_gpu(group.front());
+    const bool crosses = std::ranges::any_of(group, [&](int rank) { return s.cluster.node_of_gpu(rank) != node; });
+    (crosses ? between : in_nodes) = true;
+  };
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert}) count(s.plan.mesh.group(0, axis));
+  count(s.plan.mesh.replicas(0));
+  return s.plan.all_reduce.errors.in_words(in_nodes, between);
+}
+
 }  // namespace
 
 std::string trust_lines(const Scenario& s, const Result* r, const char* source_flag) {
@@ -208,8 +222,8 @@ std::string trust_details(const Scenario& s) {
   std::string text;
   if (!s.plan.all_reduce.scaled.empty())
     text += fmt::format("collectives as NCCL does them, outside what was fitted: {}\n", s.plan.all_reduce.scaled);
-  if (!s.plan.all_reduce.judged.empty())
-    text += fmt::format("collectives: error to expect {}\n", s.plan.all_reduce.judged);
+  if (const std::string errors = collective_errors(s); !errors.empty())
+    text += fmt::format("collectives: error to expect {}\n", errors);
   if (const double hidden = s.plan.sharding.user_buffers; hidden > 0)
     text += fmt::format("user buffers hide {:.3g} % of the tensor-parallel exchange: stated by the {}, not simulated\n",
                         hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");

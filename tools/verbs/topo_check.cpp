@@ -92,7 +92,8 @@ const char* answer_text(Nonblocking answer) {
 }
 
 std::string lanes_text(const std::vector<SocketLanes>& lanes) {
-  if (lanes.empty()) return "PCIe lanes: no budget given\n";
+  if (lanes.empty())
+    return "PCIe lanes: not counted, because the node does not state those of its CPUs (pcie.lanes_per_socket)\n";
   std::string text = "PCIe lanes:";
   for (const SocketLanes& s : lanes)
     text += fmt::format("{} socket {} uses {} of {}", s.socket > 0 ? "," : "", s.socket, s.used, s.available);
@@ -124,6 +125,8 @@ std::string check_text(const FabricReport& report) {
   if (check.bisection)
     text += fmt::format("bisection bandwidth: {}{}, one direction\n", check.bisection_exact ? "" : "at most ",
                         show(*check.bisection));
+  else if (check.nonblocking == Nonblocking::no && !check.is_unfinished)
+    text += fmt::format("bisection bandwidth: none is stated, because switches do not join all {}s\n", check.ends);
   if (check.diameter_hops && check.diameter_latency)
     text += fmt::format("diameter: {} links and {} between {}s\n", *check.diameter_hops,
                         latency_text(*check.diameter_latency), check.ends);

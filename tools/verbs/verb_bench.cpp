@@ -260,7 +260,8 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   }
   o.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   table.scaled = choice.scaled;
-  table.judged = choice.judged;
+  const bool crosses = o.settings.spread(o.ranks).nodes > 1;
+  table.judged = choice.errors.in_words(!crosses, crosses);
   if (!flags.mode.empty()) o.mode = static_cast<Mode>(std::ranges::find(kModeNames, flags.mode) - kModeNames);
   if (!flags.mode.empty() && o.settings.fidelity != Fidelity::messages)
     throw UserError(fmt::format("--mode {}: needs single messages, which --fidelity {} does not have; add --algorithm",

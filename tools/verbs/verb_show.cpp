@@ -232,9 +232,13 @@ Sources network_sources(const NetworkEntry& entry, const Node& node) {
   const Node* sizes = is_listed ? node.find("sizes") : nullptr;
   if (sizes) sources = figure_sources(*sizes, what);
   if (entry.transformer() && !is_listed) sources = figure_sources(node, what);
+  // The network of a file without a source comes from that file.
+  const Node* layers = is_listed ? node.find("layers") : nullptr;
+  const std::string file = layers && layers->place.file ? "given in " + *layers->place.file : "";
+  const std::string all = entry.source.empty() ? file : entry.source;
   for (FigureSource& s : sources)
-    if (s.source.empty()) s.source = entry.source;
-  if (!entry.transformer() || is_listed) sources.push_back({what + ": layers", entry.type, entry.source, false});
+    if (s.source.empty() || (!file.empty() && s.source.starts_with(file + ":"))) s.source = all;
+  if (!entry.transformer() || is_listed) sources.push_back({what + ": layers", entry.type, all, false});
   const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
   sources.push_back(
       {what + ": parameters", fmt::format("{:.0f}", network.parameters()), "counted, tied tensors once", false});

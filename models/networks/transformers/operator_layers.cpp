@@ -59,7 +59,11 @@ std::vector<Layer> operator_layers(const TransformerLayout& l) {
   std::int64_t blocks = 0;
   for (const ListedLayer& listed : lists.layers)
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, listed.repeat); ++i) {
-      const std::string name = (listed.repeat > 0 ? fmt::format("block {} ", blocks++) : "") + listed.name;
+      std::string name = listed.name;
+      if (listed.repeat > 0) {
+        const std::string block = fmt::format("block {}", blocks++);
+        name = name == "block" ? block : block + " " + name;
+      }
       if (i > 1) {  // equal to the one before, whose input is that of an equal layer too
         layers.push_back(layers.back());
         layers.back().name = name;

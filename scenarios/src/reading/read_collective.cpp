@@ -134,7 +134,7 @@ void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {
   choice.settings.fidelity = Fidelity::modelled;
   choice.settings.model = library.model;
   choice.scaled = library.scaled;
-  choice.judged = library.judged;
+  choice.errors = library.errors;
   choice.sources = library.sources;
 }
 

@@ -16,9 +16,9 @@ struct LibraryModel;
 struct CollectiveChoice {
   const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest algorithm that can run it (see tune)
   CollectiveSettings settings;
-  std::string scaled;  ///< if modelled: why the model is less certain than a fit
-  std::string judged;  ///< if modelled: the error to expect
-  Sources sources;     ///< if modelled: sources of the model
+  std::string scaled;    ///< if modelled: why the model is less certain than a fit
+  LibraryErrors errors;  ///< if modelled
+  Sources sources;       ///< if modelled: sources of the model
   Place place;
 };
 

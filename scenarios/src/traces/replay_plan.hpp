@@ -80,7 +80,8 @@ class ReplayPlan {
   /// The expected error of the modelled collectives; "": none is modelled.
   std::string expected_error() const {
     if (!library_) return "";
-    return library_->judged + (library_->scaled.empty() ? "" : "; outside what was fitted: " + library_->scaled);
+    return library_->errors.in_words(in_nodes_, between_nodes_) +
+           (library_->scaled.empty() ? "" : "; outside what was fitted: " + library_->scaled);
   }
 
  private:
@@ -94,9 +95,10 @@ class ReplayPlan {
   };
   const ReplayOptions& options_;
   const ClusterMachine& machine_;
-  std::vector<std::string> files_;       // for each rank
-  std::vector<bool> used_;               // for each algorithm in the options: some collective uses it
-  std::optional<LibraryModel> library_;  // no value: no collective has needed it yet
+  std::vector<std::string> files_;                 // for each rank
+  std::vector<bool> used_;                         // for each algorithm in the options: some collective uses it
+  std::optional<LibraryModel> library_;            // no value: no collective has needed it yet
+  bool in_nodes_ = false, between_nodes_ = false;  // where modelled collectives run
   std::unique_ptr<CommGroups> groups_;
   std::vector<std::vector<CollectiveCall>> collective_calls_;  // collectives of each communicator
   /// Collectives by communicator, operation and root.
