@@ -246,7 +246,8 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   const auto describe_scaling = [&](const std::string& link) {
     scaled.scaled = fmt::format("scaled from {} by {}/{:.4g} GB/s", model.name, link, model_link);
   };
-  if (gpu.kind == ChipKind::tpu) throw UserError(fmt::format("gpu {}: a TPU has no NCCL", gpu.name));
+  if (gpu.kind == ChipKind::tpu)
+    throw UserError(fmt::format("gpu {}: a TPU has no NCCL; expected an algorithm, for example torus", gpu.name));
   if (gpu.nvlink.value > 0) {
     const double factor = gpu.nvlink / model.link *
                           (before_nvlink_3(gpu.architecture) && !before_nvlink_3(model.architecture) ? kNvlink2 : 1);

@@ -28,6 +28,7 @@ struct Collective {
   bool steady = false;
   /// True if the algorithm is for teaching only: `auto` never chooses it.
   bool for_teaching = false;
+  bool equal_chunks = false;  ///< its ranks must divide the number of elements
   /// Kind of switches that take part. They are members of the group too (see SwitchTree), have peers, and run
   /// `on_switch`.
   SwitchKind switches = SwitchKind::none;

@@ -93,10 +93,11 @@ std::string refuse_unequal_halves(const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_dualpipe_v{
     {"dualpipe-v", "down the stages and up again, two chunks a stage (DeepSeek-AI 2024, DualPipe, cut in half)",
-     "(p - 1) * F / 2", "p + 1 / 2", dualpipe_v_tasks, v_place, refuse_short_v, 2, true}};
+     "(p - 1) * F / 2 if F = B = W", "p + 1 / 2", dualpipe_v_tasks, v_place, refuse_short_v, 2, true}};
 const RegisterPipelineSchedule registered_dualpipe{
     {"dualpipe", "micro-batches from both ends of the stages, over two copies of the network (DeepSeek-AI 2024)",
-     "(p / 2 - 1) * (F + 2 * B - W)", "p + 1", dualpipe_tasks, v_place, refuse_unequal_halves, 2, true, 2}};
+     "(p / 2 - 1) * (F + 2 * B - W) if F and B end together", "p + 1", dualpipe_tasks, v_place, refuse_unequal_halves,
+     2, true, 2}};
 
 }  // namespace
 }  // namespace trainyard

@@ -68,9 +68,8 @@ struct PipelineSchedule {
   std::string description;  ///< one line, with the paper
   /// The time that a stage idles in a step, and the activations that the fullest stage stores, in those of a micro-batch
   /// on a stage: formulas of the paper in p (stages), m (micro-batches), v (model chunks) and F, B, W (forward,
-  /// input-gradient and weight-gradient pass of a micro-batch on a stage). Those of schedules in the shape of a V hold if
-  /// F = B = W, up to a pass of a chunk; that of dualpipe if a pair of passes sends its messages at its end; those of
-  /// zb-auto are for the memory of 1f1b.
+  /// input-gradient and weight-gradient pass of a micro-batch on a stage). The words after " if " say when the bubble
+  /// holds; in the shape of a V it does up to a pass of a chunk. Those of zb-auto are for the memory of 1f1b.
   std::string bubble = "", activations = "";
   /// Returns all tasks of one stage, in order. Null: `solve` returns those of all stages.
   std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};

@@ -140,13 +140,13 @@ std::vector<PipelineTask> zb_v_tasks(int stage, const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_v_min{
     {"v-min", "zb-v with about a third of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-     "(p - 1) * (F + B + W) * 2 / 3", "(p + 4) / 3", v_min_tasks, v_place, refuse_other_than_v, 2}};
+     "(p - 1) * (F + B + W) * 2 / 3 if F = B = W", "(p + 4) / 3", v_min_tasks, v_place, refuse_other_than_v, 2}};
 const RegisterPipelineSchedule registered_v_half{
     {"v-half", "zb-v with half of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-     "(p - 1) * (F + B + W) / 2", "p / 2 + 1", v_half_tasks, v_place, refuse_other_than_v, 2}};
+     "(p - 1) * (F + B + W) / 2 if F = B = W", "p / 2 + 1", v_half_tasks, v_place, refuse_other_than_v, 2}};
 const RegisterPipelineSchedule registered_zb_v{
     {"zb-v", "down the stages and up again, idle only at the ends, in 1f1b's memory (Qi et al. 2023, ZB-V)",
-     "(p - 1) * F / 2", "p", zb_v_tasks, v_place, refuse_other_than_v, 2}};
+     "(p - 1) * F / 2 if F = B = W", "p", zb_v_tasks, v_place, refuse_other_than_v, 2}};
 
 }  // namespace
 }  // namespace trainyard

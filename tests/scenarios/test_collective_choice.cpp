@@ -78,7 +78,7 @@ TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[col
   CHECK(error_of("{algorithm: ring, fidelity: modelled}") ==
         place + "with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels");
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
-        place + "hierarchical runs on its own channels; 8 of them would change nothing");
+        place + "hierarchical runs on its own channels; channels: 8 would change nothing");
   const std::string key = place.substr(0, place.size() - 2);
   for (const std::string name : {"ring", "halving-doubling", "torus-2d"})
     CHECK(error_of("{algorithm: " + name + ", chunk: 1 MiB}") ==

@@ -141,6 +141,12 @@ TEST_CASE("impossible compression is refused in one line with its place", "[comp
   check(refusal_with("bucket_boundaries: bytes, compression: {name: powersgd, rank: 2}"), "bucket_boundaries: tensors");
   check(refusal_with("zero_stage: 1, compression: fp16"), "zero_stage 0 only");
   check(refusal_with("gossip: ring, compression: fp16"), "neighbours average parameters");
+  // Keys that would change nothing.
+  for (const char* key : {"overlap: true", "bucket: 1 MiB", "bucket_boundaries: bytes"})
+    check(refusal_with(std::string("gossip: ring, ") + key), "it would change nothing: neighbours exchange");
+  check(refusal_with("local_steps: 4, overlap: false"), "it would change nothing: parameters are averaged");
+  check(refusal_with("mechanism: diloco, inner_steps: 4, overlap: true"),
+        "it would change nothing: workers exchange no");
   check(refusal_with("local_steps: 4, compression: fp16"), "replicas average parameters");
   check(refusal_with("delay: 1, compression: fp16"), "several steps are on their way");
   check(refusal_with("mechanism: parameter-server, compression: sign"), "a server cannot sum");

@@ -114,8 +114,9 @@ TEST_CASE("more servers make a step shorter, and with backup workers or asynchro
                     two_servers = "servers: {count: 2, place: dedicated}, size: 4";
   const Result undisturbed = time(one_server);
   CHECK(time(two_servers).step_time.value < undisturbed.step_time.value);
-  CHECK(figure<NumbersByName>(undisturbed.servers, "waits_s").at("barrier") > 0);
-  CHECK(undisturbed.staleness.size() == 1);  // only staleness 0
+  CHECK(figure<NumbersByName>(undisturbed.servers, "waits_s").at("pull") > 0);
+  CHECK(figure<NumbersByName>(undisturbed.servers, "waits_s").at("barrier") == 0);  // all workers are alike
+  CHECK(undisturbed.staleness.size() == 1);                                         // only staleness 0
   CHECK_FALSE(undisturbed.critical_path.empty());
   const Result with_straggler = time(one_server, straggler),
                with_backup = time(one_server + ", backup_workers: 1", straggler),
@@ -126,6 +127,21 @@ TEST_CASE("more servers make a step shorter, and with backup workers or asynchro
   CHECK(asynchronous.samples_per_s > with_straggler.samples_per_s);
   CHECK(asynchronous.critical_path.empty());
   CHECK(figure<NumbersByName>(asynchronous.servers, "waits_s").contains("server"));
+}
+
+TEST_CASE("a step of synchronous servers is a steady one: that of staleness 0, whatever the number of steps",
+          "[servers]") {
+  for (const char* servers : {"servers: {count: 1, place: dedicated}, size: 4", "servers: {count: 2}, size: 4"}) {
+    CAPTURE(servers);
+    Scenario s = scenario_of(servers, "", 4);
+    const double step = simulate(s).step_time.value;
+    for (const int steps : {2, 5, 20}) {
+      s.plan.steps = steps;
+      CHECK(simulate(s).step_time.value == Approx(step).epsilon(1e-9));
+    }
+    CHECK(simulate(scenario_of(servers + std::string(", consistency: stale, staleness: 0"), "", 4)).step_time.value ==
+          Approx(step).epsilon(0.01));
+  }
 }
 
 TEST_CASE("a degraded link of a server slows its workers", "[servers]") {

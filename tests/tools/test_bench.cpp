@@ -340,6 +340,25 @@ TEST_CASE("bench --compare prints the error of each row of a measured log", "[be
   CHECK(shell.trainyard("bench all_reduce --on dgx-a100 --compare poem.txt").exit == 2);
 }
 
+TEST_CASE("algorithms whose switches add refuse pieces, and the textbook's ring is checked on equal chunks",
+          "[bench]") {
+  const BenchShell shell;
+  for (const char* machine :
+       {"dgx-h100 --nodes 2 --fabric '{base: nonblocking, sharp: true}' --algorithm sharp",
+        "dgx-h100 --algorithm sharp", "dgx-h100 --algorithm nvls", "pcie-7 --algorithm collnet-direct"})
+    shell.refused(std::string("all_reduce --chunk 64K --on ") + machine,
+                  "--chunk 64KiB: it would change nothing in " +
+                      std::string(machine).substr(std::string(machine).rfind(' ') + 1) +
+                      "; it is for algorithms that pass data on in pieces, such as double-binary-tree");
+  for (const char* gpus : {"3", "5", "7"}) {
+    const TopoAnswer answer = shell.trainyard(
+        std::string("bench all_reduce --on dgx-h100 -b 96 -e 96 --algorithm ring-literal --gpus ") + gpus);
+    CAPTURE(gpus, answer.err);
+    CHECK(answer.exit != 70);
+    CHECK(answer.err.empty());
+  }
+}
+
 TEST_CASE("bench refuses bad arguments", "[bench]") {
   const BenchShell shell;
   shell.refused("all_redcue --on dgx-a100",
@@ -359,7 +378,8 @@ TEST_CASE("bench refuses bad arguments", "[bench]") {
                 "--groups 0-3,4-6: groups of 4 and 3 ranks; all must be of one size");
   shell.refused("all_reduce --on dgx-a100 --datatype floot",
                 "--datatype: unknown type \"floot\"; did you mean \"float\"?");
-  shell.refused("all_reduce --on tpu-v3-host", "gpu tpu-v3: a TPU has no NCCL");
+  shell.refused("all_reduce --on tpu-v3-host",
+                "gpu tpu-v3: a TPU has no NCCL; expected an algorithm, for example torus");
   shell.refused("all_reduce --on dgx-a100 --nccl-version two",
                 "--nccl-version: \"two\" is no version of NCCL; expected one such as 2.18 or 2.18.3");
   shell.refused("all_reduce --on dgx-a100 --nccl-version 2.18 --algorithm ring",

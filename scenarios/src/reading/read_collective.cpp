@@ -13,11 +13,18 @@
 namespace trainyard {
 namespace {
 
+/// Begins an error about a key with its path; a verb's flags have a place that says it.
+std::string named(const std::string& what, const std::string& key = "") {
+  if (what.starts_with("trainyard ")) return "";
+  return what + (key.empty() ? "" : ".") + key + ": ";
+}
+
 std::vector<int> read_torus(Fields& fields, const std::string& what, int ranks) {
   const Node& node = *fields.child("torus");
   constexpr std::size_t most = 6;
   if (node.kind != Node::Kind::list || node.items.empty() || node.items.size() > most)
-    fail(node.place, fmt::format("{}.torus: one to {} lengths expected, as in [4, 8] or [4, 4, 4]", what, most));
+    fail(node.place,
+         fmt::format("{}one to {} lengths expected, as in [4, 8] or [4, 4, 4]", named(what, "torus"), most));
   std::vector<int> torus;
   double places = 1;  // an integer of any size
   for (const Node& item : node.items) {
@@ -29,7 +36,7 @@ std::vector<int> read_torus(Fields& fields, const std::string& what, int ranks) 
     places *= torus.back();
   }
   if (places != ranks)
-    fail(node.place, fmt::format("{}.torus: {} is not {} ranks", what, fmt::join(torus, " x "), ranks));
+    fail(node.place, fmt::format("{}{} is not {} ranks", named(what, "torus"), fmt::join(torus, " x "), ranks));
   return torus;
 }
 
@@ -39,21 +46,21 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
   const Collective& collective = *choice.algorithm;
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
   if (use == CollectiveUse::in_a_step && collective.for_teaching)
-    fail(choice.place,
-         fmt::format("{}: {} is only for teaching (trainyard teach, bench), not for a plan", what, collective.name));
+    fail(choice.place, fmt::format("{}{} is only for teaching (trainyard teach, bench), not for a plan", named(what),
+                                   collective.name));
   CollectiveSettings single = choice.settings;
   single.channels = 1;
   if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))
-    fail(choice.place, fmt::format("{}: {} runs on its own channels; {} of them would change nothing", what,
+    fail(choice.place, fmt::format("{}{} runs on its own channels; channels: {} would change nothing", named(what),
                                    collective.name, choice.settings.channels));
   if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
     require_fits(collective, place, choice.place);
     return;
   }
   if (use == CollectiveUse::in_a_step)
-    fail(choice.place, fmt::format("{}: {} needs switches that add, which work only in a collective that runs alone "
+    fail(choice.place, fmt::format("{}{} needs switches that add, which work only in a collective that runs alone "
                                    "(trainyard bench); as part of a step: {{fidelity: modelled}}",
-                                   what, collective.name));
+                                   named(what), collective.name));
 }
 
 /// Returns the number of operations of the first two members for 1 MiB of data.
@@ -72,21 +79,27 @@ void require_effect(Fields& fields, const CollectiveChoice& choice, const std::s
   const Collective& collective = *choice.algorithm;
   const auto refuse = [&](const char* key, const char* others) {
     fail(fields.place_of(key),
-         fmt::format("{}.{}: it would change nothing in {}; it is for {}", what, key, collective.name, others));
+         fmt::format("{}it would change nothing in {}; it is for {}", named(what, key), collective.name, others));
   };
   const auto changed = [&choice](auto change) {
     CollectiveSettings settings = choice.settings;
     change(settings);
     return settings;
   };
+  constexpr const char* pieces_words = "algorithms that pass data on in pieces, such as double-binary-tree";
+  // What switches add has no pieces and no torus; their algorithms cannot run before the switches are known.
+  if (collective.switches != SwitchKind::none) {
+    if (fields.has("chunk")) refuse("chunk", pieces_words);
+    if (fields.has("torus")) refuse("torus", "algorithms of a torus, such as torus-2d");
+    return;
+  }
   if (fields.has("chunk") && ranks > 1) {
     const auto with_pieces = [&](int pieces) {
       return first_operations(collective, ranks, changed([pieces](CollectiveSettings& s) {
                                 s.chunk = Bytes{1 << 20} / static_cast<double>(pieces);
                               }));
     };
-    if (with_pieces(1) == with_pieces(4))
-      refuse("chunk", "algorithms that pass data on in pieces, such as double-binary-tree");
+    if (with_pieces(1) == with_pieces(4)) refuse("chunk", pieces_words);
   }
   int rows = 2;
   while (rows < ranks && ranks % rows != 0) ++rows;
@@ -188,8 +201,8 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     if (choice.settings.fidelity == Fidelity::modelled) {
       if (fields.has("algorithm") || choice.settings.channels > 1)
         fail(choice.place,
-             fmt::format("{}: with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels",
-                         what));
+             fmt::format("{}with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels",
+                         named(what)));
       name = default_collective(operation).name;
       take_library_model(choice, library ? *library : library_model(cluster, nccl));
     }

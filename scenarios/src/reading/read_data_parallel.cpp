@@ -58,7 +58,9 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, i
   fields.require_condition("overlap_parameters", stage == 1 || stage == 2, "at zero_stage 1 and 2");
   for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
     if (stage == 3 && fields.has(key))
-      fields.refuse(key, "not at zero_stage 3, which sends each layer's gradients when its backward pass ends");
+      fields.refuse(key, fmt::format("not at zero_stage 3, which sends each layer's gradients when its backward pass "
+                                     "ends; leave it out, for example by --set plan.data_parallel.{}=null",
+                                     key));
   if (stage == 2 && choice.mesh.pipeline > 1)
     fields.refuse("zero_stage",
                   "2 is not possible with a pipeline, which needs whole gradients until the last micro-batch; expected "

@@ -220,6 +220,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
     model.wide_blocks_place = wide->place;
   }
   model.place = node.place;
+  if (!model.entry.transformer() && plan.has("seq_length"))
+    plan.refuse("seq_length", fmt::format("{} has no sequence of tokens; leave it out", model.entry.name));
   model.seq_length_place =
       model.entry.transformer() &&
               plan.has({"seq_length",

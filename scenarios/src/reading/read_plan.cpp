@@ -211,6 +211,9 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
                       "Whether each tensor rank sends one share of a message between stages; the receivers gather the "
                       "shares in their node. Default: the stack's, without sequence parallelism."},
                      stack.parallel.scatter_gather && !choice.sharding.sequence && stages == 0);
+  if (choice.scatter_gather && choice.sharding.sequence)
+    fields.refuse("scatter_gather",
+                  "true would change nothing: with sequence_parallel each tensor rank has its own share already");
   if (fields.has({"stages",
                   "Layers and ranks of each stage, if stages differ, for example [{layers: 3, tensor: 2, data: 1}, "
                   "{layers: 3, tensor: 1, data: 2}], as plan --layers finds them. Replaces pipeline.layers, "

@@ -20,7 +20,8 @@ Ops ring_literal_all_reduce(Local me, Bytes) {
   }
 }
 
-TRAINYARD_COLLECTIVE("ring-literal", Operation::all_reduce, ring_peers, ring_literal_all_reduce, .for_teaching = true);
+TRAINYARD_COLLECTIVE("ring-literal", Operation::all_reduce, ring_peers, ring_literal_all_reduce, .for_teaching = true,
+                     .equal_chunks = true);
 
 // The ring in the opposite direction: each rank sends to the previous member and receives from the next. For teaching.
 

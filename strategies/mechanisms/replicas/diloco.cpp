@@ -175,6 +175,11 @@ class Diloco : public Mechanism {
       data_parallel.refuse("mechanism",
                            "workers of DiLoCo are modelled without context ranks, without stages of different widths, "
                            "and with expert ranks in a zero_group only");
+    if (!outer_.in_groups && data_parallel.has("overlap"))
+      data_parallel.refuse(
+          "overlap",
+          "it would change nothing: workers exchange no gradients; overlap_steps is for the exchange of "
+          "parameters");
     workers_ = outer_.in_groups ? mesh.data / setting.zero_group : mesh.data;
     if (workers_ < 2) data_parallel.refuse("mechanism", "there is one worker only, and nobody to exchange with");
   }

@@ -194,6 +194,11 @@ class GossipSgd : public WholeReplicas {
   void read_setting(Fields& fields, const MechanismSetting& setting) override {
     WholeReplicas::read_setting(fields, setting);
     if (fields.has("all_reduce")) fields.refuse("all_reduce", "there is no all-reduce with gossip; leave it out");
+    for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
+      if (fields.has(key))
+        fields.refuse(key,
+                      "it would change nothing: neighbours exchange all parameters at the end of a step; leave it "
+                      "out");
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }

@@ -72,6 +72,12 @@ class LocalSgd : public WholeReplicas {
  public:
   explicit LocalSgd(int steps) : WholeReplicas("local_steps"), steps_(steps) {}
 
+  void read_setting(Fields& fields, const MechanismSetting& setting) override {
+    WholeReplicas::read_setting(fields, setting);
+    if (fields.has("overlap"))
+      fields.refuse("overlap",
+                    "it would change nothing: parameters are averaged after the last local step; leave it out");
+  }
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
   bool averages_parameters() const override { return true; }
   std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }

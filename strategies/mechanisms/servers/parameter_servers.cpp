@@ -215,6 +215,7 @@ class ParameterServers : public Mechanism {
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
     rhythm.varies = !is_synchronous();
+    rhythm.warm = 1;  // only in the first step, workers wait for all weights before they compute
     if (!is_synchronous()) rhythm.steps = kStepsOutOfStep;
     if (!stops_together()) rhythm.fewest = kFewestOutOfStep;
     if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;
