@@ -18,6 +18,7 @@ PipelinePlace PipelineSchedule::place_of(int virtual_stage, const PipelineShape&
 
 StageOrders PipelineSchedule::orders(const PipelineShape& shape) const {
   if (solve) return solve(shape);
+  if (all_tasks) return all_tasks(shape);
   StageOrders all;
   for (int stage = 0; stage < shape.stages; ++stage) all.push_back(tasks(stage, shape));
   return all;

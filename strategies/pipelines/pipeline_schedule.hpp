@@ -71,7 +71,7 @@ struct PipelineSchedule {
   /// input-gradient and weight-gradient pass of a micro-batch on a stage). The words after " if " say when the bubble
   /// holds; in the shape of a V it does up to a pass of a chunk. Those of zb-auto are for the memory of 1f1b.
   std::string bubble = "", activations = "";
-  /// Returns all tasks of one stage, in order. Null: `solve` returns those of all stages.
+  /// Returns all tasks of one stage, in order. Null: `all_tasks` or `solve` returns those of all stages.
   std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};
   /// Returns the place of a virtual stage. Null: virtual stage v is chunk v / stages of stage v % stages.
   std::function<PipelinePlace(int virtual_stage, const PipelineShape&)> place = {};
@@ -85,6 +85,9 @@ struct PipelineSchedule {
   int copies = 1;
   /// Returns the tasks of each stage in an order that depends on `PipelineShape::figures`. Null: see `tasks`.
   std::function<StageOrders(const PipelineShape&)> solve = {};
+
+  /// Returns the tasks of each stage in an order that follows from a run of all stages. Null: see `tasks`.
+  std::function<StageOrders(const PipelineShape&)> all_tasks = {};
 
   bool is_solved() const { return solve != nullptr; }
   /// Returns the tasks of each stage, in order.

@@ -72,11 +72,13 @@ class VRun {
     backward_end_.assign(passes, kNever);
   }
 
-  std::vector<PipelineTask> order_of(int stage) {
+  StageOrders orders() {
     std::size_t tasks = std::size_t{6} * shape_.micro_batches * shape_.stages;
     for (int slot = 0; tasks > 0; ++slot)
       for (int k = 0; k < shape_.stages; ++k) tasks -= step(k, slot) ? 1 : 0;
-    return std::move(stages_[stage].order);
+    StageOrders all;
+    for (Stage& stage : stages_) all.push_back(std::move(stage.order));
+    return all;
   }
 
  private:
@@ -128,25 +130,41 @@ class VRun {
 };
 
 /// A stage stores activations of about stages / 3 micro-batches, two chunks each.
-std::vector<PipelineTask> v_min_tasks(int stage, const PipelineShape& shape) {
-  return VRun(v_min_block, 2 * ((shape.stages + 4) / 3), shape).order_of(stage);
+StageOrders v_min_orders(const PipelineShape& shape) {
+  return VRun(v_min_block, 2 * ((shape.stages + 4) / 3), shape).orders();
 }
-std::vector<PipelineTask> v_half_tasks(int stage, const PipelineShape& shape) {
-  return VRun(v_half_block, 2 * ((shape.stages + 2) / 2), shape).order_of(stage);
+StageOrders v_half_orders(const PipelineShape& shape) {
+  return VRun(v_half_block, 2 * ((shape.stages + 2) / 2), shape).orders();
 }
-std::vector<PipelineTask> zb_v_tasks(int stage, const PipelineShape& shape) {
-  return VRun(zb_v_block, 2 * shape.stages, shape).order_of(stage);
-}
+StageOrders zb_v_orders(const PipelineShape& shape) { return VRun(zb_v_block, 2 * shape.stages, shape).orders(); }
 
 const RegisterPipelineSchedule registered_v_min{
-    {"v-min", "zb-v with about a third of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-     "(p - 1) * (F + B + W) * 2 / 3 if F = B = W", "(p + 4) / 3", v_min_tasks, v_place, refuse_other_than_v, 2}};
+    {.name = "v-min",
+     .description = "zb-v with about a third of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
+     .bubble = "(p - 1) * (F + B + W) * 2 / 3 if F = B = W",
+     .activations = "(p + 4) / 3",
+     .place = v_place,
+     .refuses = refuse_other_than_v,
+     .least_chunks = 2,
+     .all_tasks = v_min_orders}};
 const RegisterPipelineSchedule registered_v_half{
-    {"v-half", "zb-v with half of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-     "(p - 1) * (F + B + W) / 2 if F = B = W", "p / 2 + 1", v_half_tasks, v_place, refuse_other_than_v, 2}};
+    {.name = "v-half",
+     .description = "zb-v with half of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
+     .bubble = "(p - 1) * (F + B + W) / 2 if F = B = W",
+     .activations = "p / 2 + 1",
+     .place = v_place,
+     .refuses = refuse_other_than_v,
+     .least_chunks = 2,
+     .all_tasks = v_half_orders}};
 const RegisterPipelineSchedule registered_zb_v{
-    {"zb-v", "down the stages and up again, idle only at the ends, in 1f1b's memory (Qi et al. 2023, ZB-V)",
-     "(p - 1) * F / 2 if F = B = W", "p", zb_v_tasks, v_place, refuse_other_than_v, 2}};
+    {.name = "zb-v",
+     .description = "down the stages and up again, idle only at the ends, in 1f1b's memory (Qi et al. 2023, ZB-V)",
+     .bubble = "(p - 1) * F / 2 if F = B = W",
+     .activations = "p",
+     .place = v_place,
+     .refuses = refuse_other_than_v,
+     .least_chunks = 2,
+     .all_tasks = zb_v_orders}};
 
 }  // namespace
 }  // namespace trainyard

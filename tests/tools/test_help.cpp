@@ -132,6 +132,18 @@ TEST_CASE("help scenario begins with a scenario of the required keys, and no lin
   }
 }
 
+TEST_CASE("the scenarios that help scenario reads have all keys of all shipped scenarios", "[help]") {
+  using namespace trainyard;
+  const auto texts = [](bool every_file) {
+    std::vector<std::string> lines;
+    for (const ScenarioField& f : known_scenario_fields(every_file))
+      lines.push_back(fmt::format("{} {} {} {} {} {}", f.path, f.words, f.condition, f.type, f.required,
+                                  fmt::join(f.choices, "|")));
+    return lines;
+  };
+  CHECK(texts(false) == texts(true));
+}
+
 TEST_CASE("help scenario has every key of a stack of software", "[help]") {
   using namespace trainyard;
   std::set<std::string> described;

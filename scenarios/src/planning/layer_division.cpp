@@ -178,7 +178,9 @@ Seconds pass_time(const Kernels& kernels, const std::vector<Exchange>& exchanges
 /// stage's layers; ps.
 std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, const Scenario& s) {
   std::vector<std::set<const NodeType*>> types(static_cast<std::size_t>(plan.mesh.pipeline));
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
+  if (s.cluster.others.empty())
+    for (auto& stage_types : types) stage_types.insert(&s.cluster.node);
+  for (int rank = 0; rank < plan.ranks() && !s.cluster.others.empty(); ++rank) {
     const int stage = plan.mesh.coordinates(rank).pipeline;
     for (const int holder : {stage, plan.mesh.opposite_stage(stage)})
       types[static_cast<std::size_t>(holder)].insert(&s.cluster.type_of_gpu(rank));

@@ -17,6 +17,7 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
+#include "scenarios/src/reading/read_network.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
@@ -63,6 +64,22 @@ constexpr const char* kPreflightHost = "preflight host ";  // a host of cluster.
 const Node& key_examples() {
   static const Node examples = read_document(shipped_file("scenarios/key-examples.yml"));
   return examples;
+}
+
+std::vector<std::filesystem::path> all_shipped_scenarios() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
+    if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
+      files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Returns the shipped scenarios with keys that neither the examples nor the other ones of these files have.
+std::vector<std::filesystem::path> shipped_examples() {
+  std::vector<std::filesystem::path> files;
+  for (const Node& file : key_examples().find("files")->items) files.push_back(shipped_file("scenarios") / file.scalar);
+  return files;
 }
 
 /// Keys of a stack that no stack of the catalog has.
@@ -242,17 +259,15 @@ std::string find_example(const ScenarioField& field) {
   return "";
 }
 
-std::vector<ScenarioField> known_scenario_fields() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
-    if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
-      files.push_back(entry.path());
-  std::ranges::sort(files);
+std::vector<ScenarioField> known_scenario_fields(bool every_file) {
   const AskedFields asked_fields;
-  for (const std::string& example : example_scenarios()) read_scenario_text(example, "example.yaml");
+  for (const Node& example : key_examples().find("scenarios")->items)
+    read_scenario_text(example.scalar, "example.yaml");
+  for (const OperatorKeys& keys : operator_keys())
+    read_network_entry(model_document(parse_document(operator_example(keys), "example.yaml"), Catalog{}));
   read_shared_cluster(parse_document(key_examples().find("jobs")->scalar, "example.yaml"), "example");
   read_fleet(parse_document(key_examples().find("fleet")->scalar, "example.yaml"), "example");
-  for (const std::filesystem::path& file : files) {
+  for (const std::filesystem::path& file : every_file ? all_shipped_scenarios() : shipped_examples()) {
     const Node document = read_document(file);
     if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson
     read_scenario(document, file.stem().string());

@@ -35,9 +35,9 @@ std::vector<std::string> example_scenarios();
 /// default. "": the field is true or false, or a map of other fields.
 std::string find_example(const ScenarioField&);
 
-/// Returns every field that some reader asks for, without values. The scenarios that come with the program, and
-/// examples with the keys that none of them has, are read to find the fields. Figures of the hardware have no
-/// descriptions here.
-std::vector<ScenarioField> known_scenario_fields();
+/// Returns every field that some reader asks for, without values. Examples and those shipped scenarios that have further
+/// keys are read to find the fields. every_file: all shipped scenarios are read, which must find the same. Figures of
+/// the hardware have no descriptions here.
+std::vector<ScenarioField> known_scenario_fields(bool every_file = false);
 
 }  // namespace trainyard
