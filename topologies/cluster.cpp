@@ -7,7 +7,7 @@
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
 #include "topologies/build_size.hpp"
-#include "topologies/fabrics/tree_router.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 

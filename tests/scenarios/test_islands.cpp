@@ -171,13 +171,13 @@ TEST_CASE("impossible islands are refused", "[islands][errors]") {
   CHECK_THAT(
       error("cluster: {fabric: nonblocking, nodes: [{count: 2, node: dgx-a100}, {count: 2, node: dgx-a100, links: " +
             links(1, 1) + "}]}\n"),
-      Contains("these nodes have no fabric of their own; expected `fabric` beside it"));
+      Contains("these nodes have no other fabric than cluster.fabric; expected `fabric` beside it"));
   CHECK_THAT(error("cluster: {fabric: nonblocking, nodes: [{count: 2, node: dgx-a100, fabric: nonblocking}, {count: 2, "
                    "node: dgx-a100}]}\n"),
              Contains("unknown key \"fabric\" in cluster.nodes.0"));
   for (const std::string fabric : {"torus-2d", "rail-only", "{base: leaf-spine, routing: ecmp}"}) {
     CHECK_THAT(error(joined(fabric, links(1, 1))),
-               Contains("has no switch at its top that cables to another fabric could end at; expected nonblocking"));
+               Contains("has no switch at its top, where cables to another fabric could end; expected nonblocking"));
     CHECK_THAT(error(joined("nonblocking", links(1, 1), fabric)), Contains("cluster.nodes.1.fabric: "));
   }
   CHECK_THAT(

@@ -7,7 +7,7 @@
 #include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/pods.hpp"
 #include "topologies/fabrics/rails.hpp"
-#include "topologies/fabrics/tree_router.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 namespace {

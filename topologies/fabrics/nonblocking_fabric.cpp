@@ -1,6 +1,6 @@
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
-#include "topologies/fabrics/tree_router.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 namespace {

@@ -65,7 +65,8 @@ void read_island(NodeGroup& group, Fields& fields, const Catalog& catalog) {
        "1 us}, where latency is that of the cable alone.",
        "with a fabric of these nodes"});
   if (!fabric) {
-    if (cables) fields.refuse("links", "these nodes have no fabric of their own; expected `fabric` beside it");
+    if (cables)
+      fields.refuse("links", "these nodes have no other fabric than cluster.fabric; expected `fabric` beside it");
     return;
   }
   const std::string what = fields.what() + ".links";
@@ -97,7 +98,7 @@ void require_joinable_islands(const ClusterSpec& spec) {
     const std::string what = part.island > 0 ? fmt::format("cluster.nodes.{}.fabric", part.island) : "cluster.fabric";
     if (!part.fabric->has_top())
       fail(part.fabric_place,
-           fmt::format("{}: {} has no switch at its top that cables to another fabric could end at; expected "
+           fmt::format("{}: {} has no switch at its top, where cables to another fabric could end; expected "
                        "nonblocking, or a folded Clos with routing: spray and joined rails, such as leaf-spine",
                        what, part.fabric->title()));
     if (part.sharp)
