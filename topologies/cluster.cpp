@@ -7,6 +7,7 @@
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
 #include "topologies/build_size.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 
@@ -40,6 +41,47 @@ int ClusterSpec::nodes_of_first_type() const {
   int count = nodes;
   for (const NodeGroup& group : others) count -= group.count;
   return count;
+}
+
+bool ClusterSpec::has_islands() const {
+  return std::ranges::any_of(others, [](const NodeGroup& group) { return group.island != nullptr; });
+}
+
+std::vector<ClusterSpec> ClusterSpec::parts() const {
+  std::vector<ClusterSpec> all{*this};
+  if (!has_islands()) return all;
+  std::erase_if(all.front().others, [](const NodeGroup& group) { return group.island != nullptr; });
+  int first = nodes_of_first_type();
+  for (const NodeGroup& group : others) {
+    if (group.island) {
+      all.front().nodes -= group.count;
+      ClusterSpec part = *group.island;
+      part.node = group.type;
+      part.nodes = group.count;
+      part.island = static_cast<int>(&group - others.data()) + 1;
+      part.first_node = first;
+      all.push_back(std::move(part));
+    }
+    first += group.count;
+  }
+  return all;
+}
+
+int ClusterSpec::island_of(int node_index) const {
+  int first = nodes;
+  for (std::size_t i = others.size(); i > 0; --i) {
+    first -= others[i - 1].count;
+    if (node_index >= first) return others[i - 1].island ? static_cast<int>(i) : 0;
+  }
+  return 0;
+}
+
+Picoseconds ClusterSpec::latency_between(int one_island, int other) const {
+  Picoseconds sum;
+  if (one_island == other) return sum;
+  for (const int each : {one_island, other})
+    if (each > 0) sum = sum + others[static_cast<std::size_t>(each - 1)].links.latency;
+  return sum;
 }
 
 int ClusterSpec::node_of_gpu(int rank) const {
@@ -185,6 +227,24 @@ std::string fabric_title(const ClusterSpec& spec) {
   return spec.fabric_name + title.substr(type.size());
 }
 
+/// Builds the fabric of each part, and joins the top switch of each island with that of the first nodes: one tree,
+/// whose root is added last. The cables between two switches carry equal shares of each message, so one wire stands for
+/// them.
+void build_islands(DeviceGraph& graph, const ClusterSpec& spec) {
+  const std::vector<ClusterSpec> parts = spec.parts();
+  std::vector<DeviceId> tops(parts.size());
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    parts[i].fabric->build(graph, parts[i]);
+    tops[i] = static_cast<DeviceId>(graph.devices().size()) - 1;
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const IslandLinks& links = spec.others[static_cast<std::size_t>(parts[i].island) - 1].links;
+    const Picoseconds switches{(parts[0].switch_latency.count + parts[i].switch_latency.count) / 2};
+    graph.connect(tops[i], tops[0], {LinkKind::uplink, links.all(), links.latency + switches});
+  }
+  graph.set_router(tree_router(graph));
+}
+
 /// Length as a latency: light in fibre takes 5 us/km (c over a refractive index of 1.47 gives 4.9).
 Picoseconds fibre_latency(double km) { return to_picoseconds(Seconds{5e-6 * km}); }
 
@@ -234,7 +294,8 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   const auto levels_below_top = static_cast<std::int64_t>(spec.fabric->levels().size());
   const Picoseconds through = spec.switch_latency * (2 * levels_below_top + 1) + spec.distance;
   spec.node.network.fabric_latency = through;
-  for (NodeGroup& group : spec.others) group.type.network.fabric_latency = through;
+  for (NodeGroup& group : spec.others)
+    if (!group.island) group.type.network.fabric_latency = through;
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
   if (switch_sources.empty()) return;
@@ -243,6 +304,20 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   std::erase_if(spec.fabric_sources,
                 [its_latency](const FigureSource& f) { return its_latency && f.figure.ends_with(": switch_latency"); });
   spec.fabric_sources.insert(spec.fabric_sources.end(), switch_sources.begin(), switch_sources.end());
+}
+
+std::vector<DeviceId> fabric_hcas(const DeviceGraph& graph, const ClusterSpec& part) {
+  std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
+  std::erase_if(hcas, [&graph, &part](DeviceId hca) {
+    const int node = graph.devices()[static_cast<std::size_t>(hca)].node;
+    return node < part.first_node || node >= part.first_node + part.nodes;
+  });
+  return hcas;
+}
+
+Device fabric_switch(const ClusterSpec& part, const std::string& name, int index) {
+  const std::string island = part.island > 0 ? fmt::format("island{}-", part.island) : "";
+  return {island + name, DeviceKind::network_switch, -1, index, part.island};
 }
 
 DeviceGraph build_cluster(const ClusterSpec& spec) {
@@ -263,7 +338,10 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
       if (type->hcas == 0 && spec.uses_hcas())
         fail(spec.place,
              fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, type->name));
-    spec.fabric->build(graph, spec);
+    if (spec.has_islands())
+      build_islands(graph, spec);
+    else
+      spec.fabric->build(graph, spec);
   }
   disconnect_taken_out(graph, spec, joined);
   return graph;
@@ -290,6 +368,10 @@ std::string describe(const ClusterSpec& spec) {
       if (std::ranges::find(hcas, hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
     text += fmt::format(", {}, {}", fmt::join(hcas, " or "), fabric_title(spec));
+    for (const NodeGroup& group : spec.others)
+      if (group.island)
+        text += fmt::format("; {} on {} of their own, over {} x {:.4g} Gbit/s", group.type.name,
+                            fabric_title(*group.island), group.links.count, group.links.rate.value * 8e-9);
     if (spec.sharp) text += " with SHARP";
   }
   if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());

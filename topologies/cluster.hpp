@@ -6,10 +6,24 @@
 
 namespace trainyard {
 
-/// A number of nodes of another type than the first ones.
+struct ClusterSpec;
+
+/// The cables between the top switches of two fabrics. Messages are spread over all of them.
+struct IslandLinks {
+  int count = 0;
+  BytesPerSecond rate;  ///< rate of one cable, in each direction
+  Picoseconds latency;  ///< latency of a cable, without that of the switches at its ends
+  Place place;          ///< in the scenario, for errors
+  BytesPerSecond all() const { return rate * count; }
+};
+
+/// A number of nodes of another type than the first ones, or with a fabric of their own.
 struct NodeGroup {
   int count = 0;
   NodeType type;
+  /// An island: these nodes with a fabric of their own. Null: the cluster's fabric joins them with the first nodes.
+  std::shared_ptr<const ClusterSpec> island = nullptr;
+  IslandLinks links = {};  ///< join the island's fabric with that of the cluster
 };
 
 /// The user's description of a host that will run a node, to be checked before a training starts there.
@@ -47,6 +61,9 @@ struct ClusterSpec {
   std::vector<BackgroundTraffic> background;
   std::vector<DeclaredHost> hosts;  ///< one for each node; empty: none were declared
   Place place;                      ///< the cluster's place in the scenario, for errors
+  // The place of an island in the cluster that it is a part of:
+  int island = 0;      ///< number of its entry in the list of nodes; 0: the nodes that the cluster's fabric joins
+  int first_node = 0;  ///< number of its first node
 
   bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; its nodes need no HCAs
   int slices() const { return fabric ? fabric->slices() : 1; }
@@ -57,6 +74,14 @@ struct ClusterSpec {
   std::vector<const NodeType*> types() const;                          ///< each once, in order
   std::vector<std::pair<const NodeType*, int>> counted_types() const;  ///< each type once, with its number of nodes
   int nodes_of_first_type() const;
+  bool has_islands() const;
+  /// Lists the parts of the cluster that have a fabric each: the first nodes, then each island. Without islands it is
+  /// the whole cluster.
+  std::vector<ClusterSpec> parts() const;
+  /// Returns the number of the island of this node; 0: the cluster's fabric joins it with the first nodes.
+  int island_of(int node_index) const;
+  /// Returns the latency of the cables on the way from one island to another, without the switches; 0 s within one.
+  Picoseconds latency_between(int island, int other) const;
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }
   int node_of_gpu(int rank) const;
   int gpus() const;
@@ -65,6 +90,11 @@ struct ClusterSpec {
 /// Reads an entry of the catalog's fabrics, `{type, switch_latency}` and the keys of its type, into the cluster.
 /// `switch: NAME` refers to the catalog's switches and gives the latency instead. Throws UserError with the place.
 void read_fabric(ClusterSpec&, const Node& entry, const Catalog& = Catalog());
+
+/// Lists the HCAs of the nodes of this part of a cluster.
+std::vector<DeviceId> fabric_hcas(const DeviceGraph&, const ClusterSpec& part);
+/// Returns a switch of this part's fabric. Those of an island have its number in their names: "island1-leaf0".
+Device fabric_switch(const ClusterSpec& part, const std::string& name, int index);
 
 /// The wire from an HCA of this node to a switch, at its rate, with half of the latency of the switch and of the
 /// distance.

@@ -16,8 +16,9 @@ const char* name_of(DeviceKind);
 struct Device {
   std::string name;  ///< "node0/gpu3"
   DeviceKind kind = DeviceKind::gpu;
-  int node = -1;  ///< −1: between nodes
-  int index = 0;  ///< number among the node's devices of its kind
+  int node = -1;   ///< −1: between nodes
+  int index = 0;   ///< number among the node's devices of its kind
+  int island = 0;  ///< number of the island whose fabric a switch is part of (ClusterSpec::island)
 };
 
 /// Connection of two devices in both directions, each with its own rate (full duplex) and the same latency.

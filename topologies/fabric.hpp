@@ -30,6 +30,7 @@ struct FabricRow {
   std::string detail;  ///< "64 links down to HCAs at 12.5 GB/s, 2 up at 400 GB/s"
   std::string up;      ///< connection to the next row: "64 links"; "": none
   bool note = false;   ///< not a part but a remark: how messages are routed, or what has been removed
+  int island = 0;      ///< number of the island that it is a part of (ClusterSpec::island)
 };
 
 /// Places of the chips of a pod on their torus.
@@ -64,6 +65,8 @@ class Fabric {
   /// False: adapters of different places in their nodes have no path to each other.
   virtual bool joins_rails() const { return true; }
   virtual bool has_levels() const { return true; }  ///< false: its switches have no order from the hosts upwards
+  /// True: its switches are a tree. `build` adds the switch at the top last, and cables to other islands end there.
+  virtual bool has_top() const { return false; }
   virtual BytesPerSecond slowest_stated_link() const { return {}; }  ///< 0: no rate is stated
 
   /// Describes its parts, for `topo show`.

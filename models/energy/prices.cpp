@@ -86,6 +86,18 @@ void read_parts(Prices::Parts& parts, Fields& fields) {
   });
 }
 
+/// Reads the number of owned pieces, and the fabric of nodes if one is stated.
+int read_owned(Purchase& purchase, Fields& named, const std::string& name) {
+  const Node* value = named.child(name);
+  if (!value || value->kind != Node::Kind::map || value->find("value") || Purchase::is_network_part(name))
+    return named.integer<int>(name, 0);
+  Fields owned(*value, named.path(name));
+  const int count = owned.integer<int>("nodes", 0);
+  purchase.owned_fabrics.push_back({name, owned.required_child("fabric"), owned.required_child("links")});
+  owned.finish();
+  return count;
+}
+
 /// Reads money, or a map from quantities to money: `300000`, `{1: 300000, 64: 280000}`.
 Purchase::Steps read_steps(Fields& fields, const Key& key) {
   const Node* node = fields.child_unless_null(key);
@@ -192,9 +204,10 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   read_by_name(fields,
                {"owned",
                 "Number of nodes that one owns already, by type of node; switch and cable: number of those; storage: 1 "
-                "if it is there. Default: none."},
+                "if it is there. {nodes: 64, fabric: leaf-spine, links: {count: 8, rate: 400 Gbit/s, latency: 1 us}}: "
+                "the nodes keep their own fabric, which these cables join with that of bought nodes. Default: none."},
                [&purchase](Fields& named, const std::string& name) {
-                 const int count = named.integer<int>(name, 0);
+                 const int count = read_owned(purchase, named, name);
                  if (name == "switch") purchase.owned_switches = count;
                  if (name == "cable") purchase.owned_cables = count;
                  if (name == "storage") purchase.owns_storage = count > 0;
@@ -257,6 +270,11 @@ double Purchase::node_price(const std::string& node, const std::string& gpu, int
   for (const auto& [name, steps] : nodes) names.push_back(name);
   for (const auto& [name, steps] : gpus) names.push_back(name);
   fail(place, fmt::format("prices.purchase: none of {} or of {}{}", node, gpu, hint("", names)));
+}
+
+const Purchase::OwnedFabric* Purchase::owned_fabric(const std::string& node) const {
+  const auto found = std::ranges::find_if(owned_fabrics, [&](const auto& each) { return same_name(each.node, node); });
+  return found == owned_fabrics.end() ? nullptr : &*found;
 }
 
 int Purchase::number_owned(const std::string& node) const {

@@ -25,6 +25,13 @@ struct Purchase {
   double staff = 0, space = 0;                           ///< a year's cost, as a share of the purchase price
   double kw_month = 0;                                   ///< price of space for one kW of the nodes, per month
   std::vector<std::pair<std::string, int>> owned_nodes;  ///< number of nodes that are owned already, by their type
+  /// The fabric that joins the owned nodes of a type, and the cables between it and that of bought nodes, as a scenario
+  /// states them (cluster.nodes).
+  struct OwnedFabric {
+    std::string node;
+    Node fabric, links;
+  };
+  std::vector<OwnedFabric> owned_fabrics;
   int owned_switches = 0, owned_cables = 0;  ///< switches of `switch_ports` and cables that are owned already
   bool owns_storage = false;                 ///< the storage is there already
   /// Nodes that are delivered together. Those of the last batch are all further ones.
@@ -52,6 +59,8 @@ struct Purchase {
   bool has_price(const std::string& node, const std::string& gpu) const;
   /// Returns the price of one node if `count` nodes are bought. Throws UserError, with the known names, if it has none.
   double node_price(const std::string& node, const std::string& gpu, int gpus_a_node, int count) const;
+  /// Returns the fabric of the owned nodes of a type; null: none is stated.
+  const OwnedFabric* owned_fabric(const std::string& node) const;
   /// Returns the number of nodes of a type that are owned already: they cost no purchase price.
   int number_owned(const std::string& node) const;
   /// Returns the time until `count` nodes are there: 0 if so many are owned already, or if no delivery is stated.

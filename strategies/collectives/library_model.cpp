@@ -91,14 +91,37 @@ bool relays_by_rail(const NodeType& node, const NcclChoice& choice, NodeSpread s
          node.network.gpudirect && (node.interconnect == "nvswitch" || has_full_mesh(node));
 }
 
+/// The island of the nodes of one type, and the latency of its cables to the first nodes.
+struct TypeIsland {
+  int island = 0;
+  Seconds cables;
+};
+
+/// Returns the latency of the cables between the islands of a group, on the way that its data take: a ring crosses them
+/// twice a round, a tree up and down, and a message between two ranks once. 0 s: all ranks are in one island.
+Seconds latency_of_cables(const std::vector<TypeIsland>& types, NcclOperation operation, bool is_ring) {
+  std::vector<TypeIsland> islands;  // each once
+  for (const TypeIsland& type : types)
+    if (islands.empty() || islands.back().island != type.island) islands.push_back(type);
+  if (islands.size() < 2) return {};
+  Seconds all, longest, next;
+  for (const TypeIsland& island : islands) {
+    all += island.cables;
+    next = std::max(next, std::min(longest, island.cables));
+    longest = std::max(longest, island.cables);
+  }
+  const double rounds = operation == NcclOperation::all_reduce ? 2 : 1;
+  return is_ring ? all * (2 * rounds) : (longest + next) * rounds;
+}
+
 /// NCCL in a cluster, or in a part of it. If nodes differ, all wait for the slowest: NCCL agrees on the minimum of
 /// what its nodes can do (NVIDIA/nccl src/init.cc, initTransportsRank: minima of channels, speeds and types over all
 /// ranks).
 class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
  public:
   /// `type_of_node` gives, for each node, its index in `types`.
-  Nccl(std::vector<NcclNode> types, std::vector<std::size_t> type_of_node)
-      : types_(std::move(types)), type_of_node_(std::move(type_of_node)) {}
+  Nccl(std::vector<NcclNode> types, std::vector<std::size_t> type_of_node, std::vector<TypeIsland> islands)
+      : types_(std::move(types)), type_of_node_(std::move(type_of_node)), islands_(std::move(islands)) {}
 
   ModelledCost cost(Operation operation, Bytes size, NodeSpread spread) const override {
     const NcclOperation nccl = nccl_operation(operation);
@@ -109,8 +132,9 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
       const NcclCost cost = nccl_cost(node.model(call), call);
       if (&node == &types_.front() || cost.time > slowest.time) slowest = cost;
     }
-    return {slowest.latency,    slowest.wire,  slowest.rate, slowest.protocol,
-            slowest.limited_by, slowest.rings, slowest.wires};
+    const Seconds cables = latency_of_cables(islands_, nccl, slowest.rings);
+    return {slowest.latency + cables, slowest.wire,  slowest.rate,          slowest.protocol,
+            slowest.limited_by,       slowest.rings, slowest.wires + cables};
   }
 
   bool relays(NodeSpread spread) const override {
@@ -124,15 +148,20 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
     for (const int node : nodes) used[type_of_node_.at(static_cast<std::size_t>(node))] = true;
     return parts_.find(used, [&] {
       std::vector<NcclNode> part;
-      for (std::size_t i = 0; i < types_.size(); ++i)
-        if (used[i]) part.push_back(types_[i]);
-      return std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{});
+      std::vector<TypeIsland> islands;
+      for (std::size_t i = 0; i < types_.size(); ++i) {
+        if (!used[i]) continue;
+        part.push_back(types_[i]);
+        islands.push_back(islands_[i]);
+      }
+      return std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{}, std::move(islands));
     });
   }
 
  private:
   std::vector<NcclNode> types_;
   std::vector<std::size_t> type_of_node_;
+  std::vector<TypeIsland> islands_;  // indexed by type
   /// Models of parts of the cluster, by the types of nodes that they use.
   SharedResults<std::vector<bool>, std::shared_ptr<const CollectiveModel>> parts_;
 };
@@ -256,21 +285,22 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
 std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster, const NcclChoice& choice) {
   const Catalog catalog;
   std::vector<NcclNode> nodes;
-  for (const NodeType* type : cluster.types()) {
-    if (type->network.grpc && cluster.nodes > 1)
-      throw UserError(
-          fmt::format("NCCL opens sockets of its own and does not go over gRPC, the transport of {}; expected "
-                      "transport: tcp, or plan.collectives: messages",
-                      type->name));
-    std::string network = type->network.nccl_network;
-    if (network.empty()) network = type->network.tcp ? "tcp" : "infiniband";
-    NcclNode node(cluster, *type, catalog, network, choice);
-    const NcclNetwork& entry = node.linked().between;
-    const std::string other = !type->network.gpudirect   ? entry.without_gpudirect
-                              : type->hcas >= type->gpus ? entry.own_adapters
-                                                         : "";
-    nodes.push_back(other.empty() ? std::move(node) : NcclNode(cluster, *type, catalog, other, choice));
-  }
+  for (const ClusterSpec& part : cluster.parts())  // its switches have the latency of its own fabric
+    for (const NodeType* type : part.types()) {
+      if (type->network.grpc && cluster.nodes > 1)
+        throw UserError(fmt::format(
+            "NCCL opens sockets of its own and does not go over gRPC, the transport of {}; expected transport: tcp, or "
+            "plan.collectives: messages",
+            type->name));
+      std::string network = type->network.nccl_network;
+      if (network.empty()) network = type->network.tcp ? "tcp" : "infiniband";
+      NcclNode node(part, *type, catalog, network, choice);
+      const NcclNetwork& entry = node.linked().between;
+      const std::string other = !type->network.gpudirect   ? entry.without_gpudirect
+                                : type->hcas >= type->gpus ? entry.own_adapters
+                                                           : "";
+      nodes.push_back(other.empty() ? std::move(node) : NcclNode(part, *type, catalog, other, choice));
+    }
   return nodes;
 }
 
@@ -297,7 +327,11 @@ LibraryModel library_model(const ClusterSpec& cluster, const NcclChoice& choice)
     first -= cluster.others[i - 1].count;
     std::fill(first, end, i);
   }
-  library.model = std::make_shared<Nccl>(std::move(types), std::move(type_of_node));
+  std::vector<TypeIsland> islands(types.size());
+  for (std::size_t i = 0; i < cluster.others.size(); ++i)
+    if (const NodeGroup& group = cluster.others[i]; group.island)
+      islands[i + 1] = {static_cast<int>(i) + 1, group.links.latency.seconds()};
+  library.model = std::make_shared<Nccl>(std::move(types), std::move(type_of_node), std::move(islands));
   return library;
 }
 

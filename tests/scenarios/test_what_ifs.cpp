@@ -41,6 +41,10 @@ std::vector<std::string> unlike_scenarios() {
       "cluster: {nodes: [{count: 2, node: dgx-a100}, {count: 2, node: dgx-h100, gpu_speed: 0.9}], fabric: "
       "nonblocking}\nsoftware: megatron-core\n" +
           small_plan(),
+      "cluster: {nodes: [{count: 2, node: dgx-a100}, {count: 2, node: dgx-h100, fabric: {base: leaf-spine, levels: "
+      "[{down: 4}]}, links: {count: 2, rate: 10 Gbit/s, latency: 20 us}}], fabric: {base: leaf-spine, link_rate: 100 "
+      "Gbit/s}}\n" +
+          small_plan(", collectives: flows"),
       "cluster: {nodes: 2, node: t4-server, hca: {transport: tcp, copies: 2}, cpu: {copy_rate: 1 GB/s}, fabric: "
       "ethernet}\n" +
           small_plan(),

@@ -121,7 +121,8 @@ bool begin_check(FabricCheck& check, const FabricView& view, std::span<const Fab
 /// Checks the fabric of a cluster. Throws Interruption; `check` then has what was found.
 void check_cluster(FabricCheck& check, DeviceGraph& graph, const ClusterSpec& spec) {
   const FabricView view(graph);
-  const std::span<const FabricLevel> levels = spec.fabric ? spec.fabric->levels() : std::span<const FabricLevel>{};
+  const bool has_levels = spec.fabric && !spec.has_islands();  // islands have levels of their own
+  const std::span<const FabricLevel> levels = has_levels ? spec.fabric->levels() : std::span<const FabricLevel>{};
   if (begin_check(check, view, levels)) {
     RoutedFabric routed = route_all(graph, view);
     if (!routed.unreachable.empty()) {

@@ -197,11 +197,12 @@ std::vector<LevelOversubscription> oversubscriptions(const FabricView& view, con
   std::vector<double> links_down(tree.vertices.size(), 0);
   for (const FabricVertex& vertex : tree.vertices)
     if (vertex.parent >= 0) links_down[vertex.parent] += vertex.up;
-  std::map<int, LevelOversubscription> found;
+  std::map<std::pair<int, int>, LevelOversubscription> found;  // indexed by distance from the ends, and by island
   for (std::size_t v = 1; v < tree.vertices.size(); ++v) {
     const FabricVertex& vertex = tree.vertices[v];
     if (view.is_end(vertex.device) || vertex.hcas == 0) continue;
-    LevelOversubscription& level = found[vertex.distance];
+    const int island = view.graph.devices()[static_cast<std::size_t>(vertex.device)].island;
+    LevelOversubscription& level = found[{vertex.distance, island}];
     if (level.groups++ == 0) {
       level.name = view.name(vertex.device);
       level.name.erase(level.name.find_last_not_of("0123456789") + 1);
@@ -213,7 +214,7 @@ std::vector<LevelOversubscription> oversubscriptions(const FabricView& view, con
     level.of_hcas = std::max(level.of_hcas, vertex.hose / vertex.up);
   }
   std::vector<LevelOversubscription> all;
-  for (auto& [distance, level] : found) all.push_back(std::move(level));
+  for (auto& [place, level] : found) all.push_back(std::move(level));
   return all;
 }
 

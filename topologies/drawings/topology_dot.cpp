@@ -77,20 +77,28 @@ std::string dot_cables(const DeviceGraph& graph, const DrawnParts& parts) {
 std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const DrawnParts& parts) {
   const std::vector<FabricRow> rows = fabric_rows(graph, spec);
   std::string text;
+  std::size_t top = 0;  // row of the highest switches of the first nodes' fabric
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const FabricRow& row = rows[r];
     text += fmt::format("    \"fabric{}\" [{}, label={}];\n", r, dot_style(DeviceKind::network_switch),
                         dot_quoted(row.title + "\n" + row.detail));
-    if (r > 0 && !row.note)
+    if (r > 0 && !row.note && row.island == rows[r - 1].island)
       text += fmt::format("  \"fabric{}\" -- \"fabric{}\" [label={}];\n", r - 1, r, dot_quoted(rows[r - 1].up));
+    if (r > 0 && row.island > 0 && (r + 1 == rows.size() || rows[r + 1].island != row.island))
+      text += fmt::format("  \"fabric{}\" -- \"fabric{}\" [label={}];\n", r, top, dot_quoted(rows[r - 1].up));
+    if (row.island == 0 && !row.note) top = r;
   }
+  const auto first_row = [&rows, &spec](int node) {
+    const int island = spec.island_of(node);
+    return std::ranges::find_if(rows, [island](const FabricRow& row) { return row.island == island; }) - rows.begin();
+  };
   const FabricView view(graph);
   for (const DeviceId end : view.ends)
     if (const Device& device = graph.devices()[end]; parts.has(device))
       for (const LinkId wire : graph.links_from(end))
         if (view.contains(graph.ends(wire).to) && !view.is_end(graph.ends(wire).to))
-          text += fmt::format("  {} -- \"fabric0\" [label=\"{} {}\"];\n", dot_quoted(device.name),
-                              name_of(graph.kind(wire)), cable_text(graph, wire));
+          text += fmt::format("  {} -- \"fabric{}\" [label=\"{} {}\"];\n", dot_quoted(device.name),
+                              first_row(device.node), name_of(graph.kind(wire)), cable_text(graph, wire));
   return text;
 }
 

@@ -230,7 +230,22 @@ std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) 
 
 std::vector<FabricRow> fabric_rows(const DeviceGraph& graph, const ClusterSpec& spec) {
   if (!spec.fabric || graph.devices_of_kind(DeviceKind::network_switch).empty()) return {};
-  std::vector<FabricRow> rows = spec.fabric->rows(graph, spec);
+  std::vector<FabricRow> rows;
+  for (const ClusterSpec& part : spec.parts()) {
+    const std::string lead = part.island > 0 ? fmt::format("island {}, ", part.island) : "";
+    for (FabricRow& row : part.fabric->rows(graph, part)) {
+      row.title = lead + row.title;
+      row.island = part.island;
+      rows.push_back(std::move(row));
+    }
+    if (part.island == 0) continue;
+    const IslandLinks& links = spec.others[static_cast<std::size_t>(part.island) - 1].links;
+    rows.back().up = counted_noun(links.count, "link");
+    rows.push_back({fmt::format("cables of island {} ({} x {})", part.island, part.nodes, part.node.name),
+                    fmt::format("{} at {}, {}, to the fabric of the first nodes", rows.back().up, show(links.rate),
+                                show(links.latency.seconds())),
+                    "", false, part.island});
+  }
   const std::string routing = spec.fabric->routing();
   if (!routing.empty()) rows.push_back({"routing", routing, "", true});
   if (!spec.taken_out.empty()) {

@@ -72,11 +72,9 @@ std::vector<std::string> ClosShape::names() const {
   return all;
 }
 
-std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph) { return graph.devices_of_kind(DeviceKind::hca); }
-
-std::vector<DeviceId> hcas_by_rail(const DeviceGraph& graph, int leaf_ports) {
+std::vector<DeviceId> hcas_by_rail(const DeviceGraph& graph, const ClusterSpec& spec, int leaf_ports) {
   std::map<int, std::vector<DeviceId>> rails;
-  for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) rails[graph.devices()[hca].index].push_back(hca);
+  for (const DeviceId hca : fabric_hcas(graph, spec)) rails[graph.devices()[hca].index].push_back(hca);
   const auto ports = static_cast<std::size_t>(leaf_ports);
   std::vector<DeviceId> order;
   for (const auto& [index, rail] : rails) {

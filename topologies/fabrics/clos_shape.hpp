@@ -32,11 +32,9 @@ class ClosShape {
   std::vector<double> uplinks_;
 };
 
-/// Returns the HCAs node by node: the order of the leaves' ports.
-std::vector<DeviceId> hcas_in_order(const DeviceGraph&);
 /// Returns the HCAs by rails: all HCAs of index 0, then all of index 1, …, each rail on leaves of its own. −1: a port
 /// without an HCA.
-std::vector<DeviceId> hcas_by_rail(const DeviceGraph&, int leaf_ports);
+std::vector<DeviceId> hcas_by_rail(const DeviceGraph&, const ClusterSpec&, int leaf_ports);
 
 /// Throws UserError at `spec.fabric_place` if the switch that the fabric names has too few ports for a level.
 void require_ports(const std::vector<FabricLevel>&, const ClusterSpec& spec);

@@ -5,7 +5,7 @@
 #include "models/hardware/adapter_rate.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
-#include "topologies/fabrics/tree_router.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 namespace {

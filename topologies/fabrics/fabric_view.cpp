@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "topologies/cluster.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -27,8 +29,19 @@ FabricView::FabricView(const DeviceGraph& g) : graph(g), end_word("chip"), end_(
   for (const DeviceId end : ends) end_[end] = 1;
 }
 
+FabricView::FabricView(const DeviceGraph& g, const ClusterSpec& part) : FabricView(g) {
+  island_ = part.island;
+  std::erase_if(ends, [this, &part](DeviceId end) {
+    const int node = graph.devices()[end].node;
+    const bool is_in_part = node >= part.first_node && node < part.first_node + part.nodes;
+    end_[end] = is_in_part ? 1 : 0;
+    return !is_in_part;
+  });
+}
+
 bool FabricView::contains(DeviceId d) const {
-  return is_end(d) || graph.devices()[d].kind == DeviceKind::network_switch;
+  const Device& device = graph.devices()[d];
+  return is_end(d) || (device.kind == DeviceKind::network_switch && (island_ < 0 || device.island == island_));
 }
 
 std::vector<LinkId> FabricView::links(DeviceId from) const {

@@ -6,6 +6,8 @@
 
 namespace trainyard {
 
+struct ClusterSpec;
+
 /// Tolerance for rates, which are products of figures in files: sums that are equal on paper may differ in the last
 /// digits.
 constexpr double kRateTolerance = 1e-9;
@@ -15,6 +17,8 @@ constexpr double kRateTolerance = 1e-9;
 struct FabricView {
   /// The graph must outlive it.
   explicit FabricView(const DeviceGraph&);
+  /// The fabric of one island alone, without the cables to others.
+  FabricView(const DeviceGraph&, const ClusterSpec& part);
 
   const DeviceGraph& graph;
   std::vector<DeviceId> ends;  ///< in order
@@ -36,6 +40,7 @@ struct FabricView {
 
  private:
   std::vector<char> end_;  // indexed by device
+  int island_ = -1;        // −1: all islands
 };
 
 }  // namespace trainyard

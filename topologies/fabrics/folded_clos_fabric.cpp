@@ -7,7 +7,7 @@
 #include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/pods.hpp"
 #include "topologies/fabrics/rails.hpp"
-#include "topologies/fabrics/tree_router.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 namespace {
@@ -120,10 +120,11 @@ class FoldedClosFabric : public Fabric {
   }
   bool flowlets() const { return shape_.hash.flowlet.value > 0; }
   bool joins_rails() const override { return shape_.joined; }
+  bool has_top() const override { return shape_.joined && !shape_.hashed; }
   bool is_by_rails() const { return shape_.rails; }
   bool leaves_out(const RemovedPart& out) const override { return !shape_.hashed && between_switches(out); }
-  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
-    return level_rows(FabricView(graph));
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec& spec) const override {
+    return level_rows(FabricView(graph, spec));
   }
 
   /// See pods.hpp.
@@ -147,7 +148,7 @@ class FoldedClosFabric : public Fabric {
       fail(spec.fabric_place, fmt::format("a rail of {}, but the switch has {}", counted_noun(spec.nodes, "node"),
                                           counted_noun(spec.switch_ports, "port")));
     const std::vector<DeviceId> ports =
-        shape_.rails ? hcas_by_rail(graph, shape_.levels.front().down) : hcas_in_order(graph);
+        shape_.rails ? hcas_by_rail(graph, spec, shape_.levels.front().down) : fabric_hcas(graph, spec);
     if (!shape_.joined) require_equal_rails(spec);
     const bool must_be_whole = shape_.hashed || std::ranges::any_of(spec.taken_out, between_switches);
     const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), must_be_whole, spec.fabric_place);
@@ -200,7 +201,7 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
       const std::string name = tops        ? fmt::format("rail{}", g)
                                : joins_all ? (l == 1 ? "spines" : "core")
                                            : fmt::format("{}{}", kGroups[l], g);
-      groups.push_back(graph.add({name, DeviceKind::network_switch, -1, g}));
+      groups.push_back(graph.add(fabric_switch(spec, name, g)));
     }
     for (std::size_t i = 0; i < below.size(); ++i) {
       const auto group = static_cast<int>(i) / (tops ? leaves_of_rail : clos.down(l));

@@ -1,6 +1,6 @@
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
-#include "topologies/fabrics/tree_router.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 namespace {
@@ -9,14 +9,15 @@ namespace {
 class NonblockingFabric : public Fabric {
  public:
   std::string type() const override { return "nonblocking"; }
+  bool has_top() const override { return true; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
-  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
-    return level_rows(FabricView(graph));
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec& spec) const override {
+    return level_rows(FabricView(graph, spec));
   }
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
-    const DeviceId fabric = graph.add({"fabric", DeviceKind::network_switch, -1, 0});
-    for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))
+    const DeviceId fabric = graph.add(fabric_switch(spec, "fabric", 0));
+    for (const DeviceId hca : fabric_hcas(graph, spec))
       graph.connect(hca, fabric, hca_wire(spec, graph.devices()[hca].node));
     graph.set_router(tree_router(graph));
   }

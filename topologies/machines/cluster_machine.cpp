@@ -19,6 +19,12 @@ constexpr double kMostDelayByShare = 200;
 /// 200 km of fibre, one way. Assumed: machines of one site are nearer.
 constexpr Seconds kBetweenSites{1e-3};
 
+/// Returns true if a message between two nodes of the cluster's fabric has a latency of 1 ms or more.
+bool has_distant_nodes(const ClusterSpec& cluster) {
+  const Picoseconds one_way{2 * cluster.node.hca_latency.count + cluster.switch_latency.count + cluster.distance.count};
+  return cluster.uses_hcas() && one_way.seconds() >= kBetweenSites;
+}
+
 /// Speed of kernels beside messages over this node's network, by the network's rate alone: a bound from below.
 double speed_beside_network(const NodeType& type) {
   const BytesPerSecond rate = type.hca_rate * type.hcas;
@@ -33,8 +39,9 @@ bool has_slow_network(const NodeType& type) {
 }
 
 bool has_sites(const ClusterSpec& cluster) {
-  const Picoseconds one_way{2 * cluster.node.hca_latency.count + cluster.switch_latency.count + cluster.distance.count};
-  return cluster.uses_hcas() && one_way.seconds() >= kBetweenSites;
+  return has_distant_nodes(cluster) || std::ranges::any_of(cluster.others, [](const NodeGroup& group) {
+           return group.island && group.links.latency.seconds() >= kBetweenSites;
+         });
 }
 
 Seconds dispatch_time(const NodeType& type, const SoftwareStack& stack) {
@@ -181,8 +188,11 @@ void ClusterMachine::visit_route(Actor from, Actor to, PathClass path_class,
 
 bool ClusterMachine::is_slow(Actor from, Actor to) const {
   const std::span<const Device> devices = graph_.devices();
-  return devices[device(from)].node != devices[device(to)].node &&
-         (has_sites(spec_) || has_slow_network(type_of(from)) || has_slow_network(type_of(to)));
+  const int node = devices[device(from)].node, other = devices[device(to)].node;
+  if (node == other) return false;
+  if (has_distant_nodes(spec_) || has_slow_network(type_of(from)) || has_slow_network(type_of(to))) return true;
+  return node >= 0 && other >= 0 &&
+         spec_.latency_between(spec_.island_of(node), spec_.island_of(other)).seconds() >= kBetweenSites;
 }
 
 /// Names a removed device or cable of one of the two nodes, or else the first removed one.

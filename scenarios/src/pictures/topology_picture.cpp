@@ -31,6 +31,9 @@ class NodeDrawing {
  public:
   NodeDrawing(const DeviceGraph& graph, const ClusterSpec& spec, int node, const LinkHeat& heat)
       : graph_(graph), spec_(spec), rows_(fabric_rows(graph, spec)), heat_(heat), node_(node) {
+    if (spec.has_islands())  // the cables of the node's adapters lead to the first row
+      std::ranges::stable_partition(
+          rows_, [island = spec.island_of(node)](const FabricRow& row) { return row.island == island && !row.note; });
     place_devices();
     find_rails();
   }
@@ -65,7 +68,7 @@ class NodeDrawing {
 
   const DeviceGraph& graph_;
   const ClusterSpec& spec_;
-  const std::vector<FabricRow> rows_;
+  std::vector<FabricRow> rows_;
   const LinkHeat& heat_;
   int node_;
   std::map<DeviceId, Spot> spots_;

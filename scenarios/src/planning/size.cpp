@@ -196,6 +196,11 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   const BytesPerSecond slowest_inside = slowest;
   if (s.cluster.nodes > 1) slower(delivered_rate(node, node.hca_rate));
   if (s.cluster.fabric) slower(s.cluster.fabric->slowest_stated_link());
+  for (const NodeGroup& group : s.cluster.others) {
+    if (!group.island) continue;
+    slower(group.island->fabric->slowest_stated_link());
+    slower(group.links.all());
+  }
   if (plan.offload.drives()) {
     slower(node.nvme.read);
     slower(node.nvme.write);

@@ -53,6 +53,73 @@ void require_nodes(std::int64_t nodes, const Place& place) {
   if (nodes > kMostNodes) fail(place, fmt::format("cluster.nodes: {} nodes; at most {}", nodes, kMostNodes));
 }
 
+/// Reads the fabric of an island, and the cables that join it with the cluster's fabric.
+void read_island(NodeGroup& group, Fields& fields, const Catalog& catalog) {
+  const Node* fabric = fields.child_unless_null(
+      {"fabric",
+       "Fabric of these nodes alone, as in cluster.fabric; `links` join it with that of the first nodes. Default: "
+       "cluster.fabric joins these nodes, too."});
+  const Node* cables = fields.child_unless_null(
+      {"links",
+       "Cables between the top switch of this fabric and that of cluster.fabric: {count: 8, rate: 400 Gbit/s, latency: "
+       "1 us}, where latency is that of the cable alone.",
+       "with a fabric of these nodes"});
+  if (!fabric) {
+    if (cables)
+      fields.refuse("links", "these nodes have no other fabric than cluster.fabric; expected `fabric` beside it");
+    return;
+  }
+  const std::string what = fields.what() + ".links";
+  if (!cables)
+    fail(fields.place(), fmt::format("{}: missing key \"links\", the cables between this fabric and cluster.fabric; "
+                                     "expected {{count: 8, rate: 400 Gbit/s, latency: 1 us}} or such",
+                                     fields.what()));
+  Fields links(*cables, what);
+  constexpr int kMostCables = 1 << 20;
+  group.links.place = cables->place;
+  group.links.count = links.integer_within<int>("count", 1, kMostCables);
+  group.links.rate = links.bandwidth("rate");
+  group.links.latency = read_latency(links, "latency");
+  links.finish();
+  ClusterSpec island;
+  island.place = fields.place();
+  island.nodes = group.count;
+  island.node = group.type;
+  read_fabric(island, catalog.resolve("fabric", *fabric), catalog);
+  island.fabric_place = fabric->place;
+  group.type.network.fabric_latency = island.node.network.fabric_latency;
+  group.island = std::make_shared<const ClusterSpec>(std::move(island));
+}
+
+/// Throws UserError if cables to other islands cannot end at the top of each fabric.
+void require_joinable_islands(const ClusterSpec& spec) {
+  if (!spec.has_islands()) return;
+  for (const ClusterSpec& part : spec.parts()) {
+    const std::string what = part.island > 0 ? fmt::format("cluster.nodes.{}.fabric", part.island) : "cluster.fabric";
+    if (!part.fabric->has_top())
+      fail(part.fabric_place,
+           fmt::format("{}: {} has no switch at its top, where cables to another fabric could end; expected "
+                       "nonblocking, or a folded Clos with routing: spray and joined rails, such as leaf-spine",
+                       what, part.fabric->title()));
+    if (part.sharp)
+      fail(part.fabric_place,
+           fmt::format("{}: sharp: switches reduce for the nodes of one fabric only, but cables join several", what));
+    for (const NodeType* type : part.types())
+      if (type->network.loss.share > 0)
+        fail(part.fabric_place,
+             fmt::format("{}: {} loses frames, which is modelled in one fabric only; expected hca.loss: "
+                         "0 with several fabrics",
+                         what, type->name));
+  }
+  const auto first = std::ranges::find_if(spec.others, [](const NodeGroup& group) { return group.island != nullptr; });
+  const auto late = std::find_if(first, spec.others.end(), [](const NodeGroup& group) { return !group.island; });
+  if (late != spec.others.end())
+    fail(spec.place,
+         fmt::format("cluster.nodes.{}: nodes of cluster.fabric stand behind those with a fabric of their own "
+                     "(cluster.nodes.{}); expected before them",
+                     late - spec.others.begin() + 1, first - spec.others.begin() + 1));
+}
+
 /// Reads `nodes: [{count, node, …}, …]`: the first type of node into `node`, the others into `others`.
 void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
   if (list.items.empty()) fail(list.place, "cluster.nodes: expected a count, or a list of {count, node}");
@@ -61,13 +128,14 @@ void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
     Fields fields(list.items[i], fmt::format("cluster.nodes.{}", i));
     const std::int64_t count = fields.integer("count", 1);
     require_nodes(spec.nodes + count, fields.place_of("count"));
-    NodeType type = read_changed_node(fields, catalog);
+    NodeGroup group{static_cast<int>(count), read_changed_node(fields, catalog), nullptr, {}};
+    if (i > 0) read_island(group, fields, catalog);
     fields.finish();
-    spec.nodes += static_cast<int>(count);
+    spec.nodes += group.count;
     if (i == 0)
-      spec.node = std::move(type);
+      spec.node = std::move(group.type);
     else
-      spec.others.push_back({static_cast<int>(count), std::move(type)});
+      spec.others.push_back(std::move(group));
   }
 }
 
@@ -136,6 +204,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     read_fabric(spec, catalog.resolve("fabric", *fabric), catalog);
     spec.fabric_place = fabric->place;
     require_hcas(spec, fields, nodes);
+    require_joinable_islands(spec);
   }
   spec.background = read_background(fields, spec.nodes);
   if (const Node* preflight = fields.child_unless_null("preflight")) spec.hosts = checked_hosts(*preflight, spec);

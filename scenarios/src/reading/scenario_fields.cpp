@@ -168,6 +168,8 @@ Sources used_sources(const Scenario& s) {
   for (const NodeType* type : s.cluster.types()) append(all, type->sources);
   append(all, s.software.sources);
   if (s.cluster.nodes > 1 || s.cluster.joins_chips()) append(all, s.cluster.fabric_sources);
+  for (const NodeGroup& group : s.cluster.others)
+    if (group.island) append(all, group.island->fabric_sources);
   std::copy_if(all.begin(), all.end(), std::back_inserter(used), [&s](const FigureSource& f) { return is_used(f, s); });
   return used;
 }

@@ -73,17 +73,18 @@ double cpu_utilization(const StepRun& run, const NodeType& type, const Result& r
   return std::min(1.0, (type.gpus + decoding) / cores);
 }
 
-/// Counts the ports of the fabric's switches that have a cable. A cable with several times the rate of a port counts
-/// several times.
-double used_ports(const ClusterMachine& machine) {
-  const DeviceGraph& graph = machine.graph();
-  const double rate = machine.spec().switch_rate.value;
+/// Counts the ports of the switches of this part's fabric that have a cable. A cable with several times the rate of a
+/// port counts several times.
+double used_ports(const DeviceGraph& graph, const ClusterSpec& part) {
+  const double rate = part.switch_rate.value;
   double ports = 0;
   for (std::size_t i = 0; i < graph.wires().size(); i += 2) {  // there and back
     const DeviceGraph::End ends = graph.ends(static_cast<LinkId>(i));
     const double cables = std::max(1.0, std::ceil(graph.wires()[i].capacity.value / rate - 1e-9));
     for (const DeviceId end : {ends.from, ends.to})
-      if (graph.devices()[static_cast<std::size_t>(end)].kind == DeviceKind::network_switch) ports += cables;
+      if (const Device& device = graph.devices()[static_cast<std::size_t>(end)];
+          device.kind == DeviceKind::network_switch && device.island == part.island)
+        ports += cables;
   }
   return ports;
 }
@@ -94,10 +95,11 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
   // The power of adapters and switches hardly depends on their traffic.
   for (const auto& [type, nodes] : cluster.counted_types())
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
-  const bool counts_ports =
-      cluster.switch_power.is_given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
-  all.push_back(
-      {"switch", counts_ports ? used_ports(run.machine.cluster) / cluster.switch_ports : 1, cluster.switch_power});
+  for (const ClusterSpec& part : cluster.parts()) {
+    const bool counts_ports = part.switch_power.is_given() && part.switch_ports > 0 && part.switch_rate.value > 0;
+    const double switches = counts_ports ? used_ports(run.machine.cluster.graph(), part) / part.switch_ports : 1;
+    all.push_back({"switch", switches, part.switch_power});
+  }
 }
 
 constexpr double kHour = 3600;  // seconds
@@ -247,15 +249,23 @@ BoughtNetwork bought_network(const ClusterSpec& cluster, const Purchase& purchas
   const auto types = cluster.counted_types();
   const bool has_adapters = std::ranges::any_of(types, [](const auto& each) { return each.first->hcas > 0; });
   if (!cluster.uses_hcas() || !cluster.fabric || !has_adapters) return {};
-  const std::string name = cluster.fabric_name.empty() ? cluster.fabric->type() : cluster.fabric_name;
-  const std::string unknown = fmt::format("network, since the parts of {} are not known", name);
-  try {
-    const std::optional<NetworkDesign> design = network_of_fabric(cluster, purchase.switch_ports);
-    if (!design) return {0, 0, fmt::format("{} with switches of {} ports", unknown, purchase.switch_ports)};
-    return {design->switches, design->cables()};
-  } catch (const UserError& e) {
-    return {0, 0, fmt::format("{}: {}", unknown, e.what())};
+  BoughtNetwork all;
+  for (const NodeGroup& group : cluster.others) all.cables += group.links.count;
+  for (const ClusterSpec& part : cluster.parts()) {
+    const std::string& type = part.node.name;
+    if (part.others.empty() && purchase.owned_fabric(type) && part.nodes <= purchase.number_owned(type)) continue;
+    const std::string name = part.fabric_name.empty() ? part.fabric->type() : part.fabric_name;
+    const std::string unknown = fmt::format("network, since the parts of {} are not known", name);
+    try {
+      const std::optional<NetworkDesign> design = network_of_fabric(part, purchase.switch_ports);
+      if (!design) return {0, 0, fmt::format("{} with switches of {} ports", unknown, purchase.switch_ports)};
+      all.switches += design->switches;
+      all.cables += design->cables();
+    } catch (const UserError& e) {
+      return {0, 0, fmt::format("{}: {}", unknown, e.what())};
+    }
   }
+  return all;
 }
 
 void set_fabric_network(const ClusterSpec& cluster, const Purchase& purchase, Ownership& all) {

@@ -118,38 +118,59 @@ class FasterFields {
   void add_fabric() {
     const std::size_t before = sets_.size();
     const Node *cluster = s_.document.find("cluster"), *named = cluster->find("fabric");
+    const std::vector<ClusterSpec> parts = s_.cluster.parts();
+    for (const ClusterSpec& part : parts)
+      if (part.island > 0)
+        add_island(part,
+                   Catalog().resolve(
+                       "fabric", *cluster->find("nodes")->items[static_cast<std::size_t>(part.island)].find("fabric")));
     const std::string& node_fabric = s_.cluster.node.fabric;
     const Node entry = Catalog().resolve("fabric", named ? *named : Node::scalar_node(node_fabric, s_.document.place));
-    const auto stated = [](const Node& map, const char* key) {
-      const Node* node = map.find(key);
-      if (const Node* value = node ? node->find("value") : nullptr) node = value;
-      return node && node->kind == Node::Kind::scalar ? parse_bandwidth(node->scalar) : BytesPerSecond{0};
-    };
     const Fabric& fabric = *s_.cluster.fabric;
     if (is(kLatency)) time("cluster.fabric.switch_latency", s_.cluster.switch_latency.seconds());
     if (is(fabric.joins_chips() ? LinkKind::ici : LinkKind::uplink)) {
-      BytesPerSecond links = stated(entry, "link_rate");
+      BytesPerSecond links = stated_rate(entry, "link_rate");
       if (links.value == 0 && !fabric.joins_chips() && !entry.find("links"))
-        links =
-            fabric.type() == "torus" || fabric.type() == "ring" ? fastest_node(s_.cluster) : fastest_port(s_.cluster);
+        links = fabric.type() == "torus" || fabric.type() == "ring" ? fastest_node(s_.cluster) : fastest_port(parts[0]);
       network_rate("cluster.fabric.link_rate", links);
-      network_rate("cluster.fabric.global_rate", stated(entry, "global_rate"));
+      network_rate("cluster.fabric.global_rate", stated_rate(entry, "global_rate"));
     }
     if (const Node* links = entry.find("links"))
-      for (std::size_t i = 0; i < links->items.size(); ++i) add_cable(links->items[i], i, stated);
+      for (std::size_t i = 0; i < links->items.size(); ++i) add_cable(links->items[i], i);
     if (!named && sets_.size() > before)
       sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "cluster.fabric", node_fabric);
   }
 
-  template <class Stated>
-  void add_cable(const Node& cable, std::size_t number, Stated stated) {
+  /// Adds the figures of the fabric of an island, and of its cables to the first nodes.
+  void add_island(const ClusterSpec& part, const Node& entry) {
+    const std::string path = fmt::format("cluster.nodes.{}.", part.island);
+    const IslandLinks& links = s_.cluster.others[static_cast<std::size_t>(part.island) - 1].links;
+    if (is(LinkKind::uplink)) {
+      network_rate(path + "links.rate", links.rate);
+      const BytesPerSecond rate = stated_rate(entry, "link_rate");
+      if (!part.fabric->levels().empty())
+        network_rate(path + "fabric.link_rate", rate.value > 0 ? rate : fastest_port(part));
+    }
+    if (!is(kLatency)) return;
+    time(path + "links.latency", links.latency.seconds());
+    time(path + "fabric.switch_latency", part.switch_latency.seconds());
+  }
+
+  /// Returns the rate that a map states; 0: it states none.
+  static BytesPerSecond stated_rate(const Node& map, const char* key) {
+    const Node* node = map.find(key);
+    if (const Node* value = node ? node->find("value") : nullptr) node = value;
+    return node && node->kind == Node::Kind::scalar ? parse_bandwidth(node->scalar) : BytesPerSecond{0};
+  }
+
+  void add_cable(const Node& cable, std::size_t number) {
     const std::string path = fmt::format("cluster.fabric.links.{}", number);
     const auto at_hca = [&cable](const char* end) {
       const Node* node = cable.find(end);
       return node && node->scalar.find('/') != std::string::npos;
     };
     if (is(at_hca("from") || at_hca("to") ? LinkKind::hca : LinkKind::uplink))
-      network_rate(path + ".rate", stated(cable, "rate"));
+      network_rate(path + ".rate", stated_rate(cable, "rate"));
     if (const Node* latency = cable.find("latency"); latency && is(kLatency))
       time(path + ".latency", parse_seconds(latency->scalar));
   }
@@ -207,7 +228,9 @@ bool has_links(const Scenario& s, LinkKind kind) {
     return std::ranges::any_of(types, [&](const NodeType* type) { return has(*type); });
   };
   const std::vector<LinkKind> joined = spec.fabric ? spec.fabric->link_kinds() : std::vector<LinkKind>{};
-  const bool in_fabric = std::ranges::find(joined, kind) != joined.end(), several = spec.gpus() > 1;
+  const bool is_joining_islands = kind == LinkKind::uplink && spec.has_islands();
+  const bool in_fabric = is_joining_islands || std::ranges::find(joined, kind) != joined.end(),
+             several = spec.gpus() > 1;
   const bool offloads = s.plan.offload.copies();
   switch (kind) {
     case LinkKind::nvlink:

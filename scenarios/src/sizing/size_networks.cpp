@@ -416,7 +416,13 @@ class NetworkComparison {
 
 void check_networks(const SizeQuestion& question) {
   for (const std::string& kind : question.options().networks) read_network_kind(kind, "--network");
-  if (!question.options().networks.empty()) read_question_switch(question);
+  if (question.options().networks.empty()) return;
+  read_question_switch(question);
+  for (const Purchase::OwnedFabric& owned : question.prices().purchase.owned_fabrics)
+    fail(owned.fabric.place,
+         fmt::format("prices.purchase.owned.{}.fabric: --network chooses one network for all nodes of a job; expected "
+                     "the number of owned nodes alone, or no --network",
+                     owned.node));
 }
 
 void compare_networks(SizeAnswer& answer, const SizeQuestion& question, const NetworkSearch& search) {

@@ -247,8 +247,14 @@ std::optional<Site> site_beside(Site site, const OwnedNodes& owned, const Catalo
   return site;
 }
 
-/// Returns the entries of `cluster.nodes` for two types of nodes, those with more memory first.
-Node two_types(const NodeType& node, int nodes, const OwnedNodes& beside) {
+/// Returns true if the bought nodes of a job stand before the owned ones: they have more memory.
+bool is_before(const NodeType& node, const OwnedNodes& beside) {
+  return node.gpu.memory_capacity > beside.node.gpu.memory_capacity;
+}
+
+/// Returns the entries of `cluster.nodes` for two types of nodes, those with more memory first. `fabric` and `links`:
+/// those of the second type, null if one fabric joins both.
+Node two_types(const NodeType& node, int nodes, const OwnedNodes& beside, const Node* fabric, const Node* links) {
   Node list = size_scalar("");
   list.kind = Node::Kind::list;
   const auto add = [&list](const NodeType& type, int count) {
@@ -257,25 +263,37 @@ Node two_types(const NodeType& node, int nodes, const OwnedNodes& beside) {
     entry.fields.emplace_back("node", size_scalar(type.name));
     list.items.push_back(std::move(entry));
   };
-  const bool is_larger = node.gpu.memory_capacity > beside.node.gpu.memory_capacity;
-  if (is_larger) add(node, nodes);
+  const bool is_first = is_before(node, beside);
+  if (is_first) add(node, nodes);
   add(beside.node, beside.nodes);
-  if (!is_larger) add(node, nodes);
+  if (!is_first) add(node, nodes);
+  if (!fabric) return list;
+  list.items.back().fields.emplace_back("fabric", *fabric);
+  list.items.back().fields.emplace_back("links", *links);
   return list;
 }
 
 Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched,
-                    const OwnedNodes* beside) {
+                    const OwnedNodes* beside, const Purchase* purchase) {
   Node document = original;
   if (!model.empty()) set_field(document, "model", size_scalar(model));
   Node cluster = Node::empty_map(document.place);
   const Node* own_cluster = document.find("cluster");
   const Node* fabric = own_cluster ? own_cluster->find("fabric") : nullptr;
-  if (!beside) cluster.fields.emplace_back("node", size_scalar(node.name));
-  cluster.fields.emplace_back("nodes",
-                              beside ? two_types(node, nodes, *beside) : size_scalar(fmt::format("{}", nodes)));
-  if (beside || (nodes > 1 && node.fabric.empty()))
-    cluster.fields.emplace_back("fabric", fabric ? *fabric : size_scalar("nonblocking"));
+  const Node bought_fabric = fabric ? *fabric : size_scalar("nonblocking");
+  const std::string& owned_name = beside ? beside->node.name : node.name;
+  const Purchase::OwnedFabric* owned = purchase ? purchase->owned_fabric(owned_name) : nullptr;
+  if (owned && !beside && nodes > purchase->number_owned(owned_name)) owned = nullptr;  // more of them are bought
+  if (!beside) {
+    cluster.fields.emplace_back("node", size_scalar(node.name));
+    cluster.fields.emplace_back("nodes", size_scalar(fmt::format("{}", nodes)));
+    if (nodes > 1 && node.fabric.empty()) cluster.fields.emplace_back("fabric", owned ? owned->fabric : bought_fabric);
+  } else {
+    const bool is_first = is_before(node, *beside);
+    const Node* second = !owned ? nullptr : is_first ? &owned->fabric : &bought_fabric;
+    cluster.fields.emplace_back("nodes", two_types(node, nodes, *beside, second, owned ? &owned->links : nullptr));
+    cluster.fields.emplace_back("fabric", owned && !is_first ? owned->fabric : bought_fabric);
+  }
   set_field(document, "cluster", std::move(cluster));
   if (is_tpu(node)) put_on_tpus(document);
   std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });

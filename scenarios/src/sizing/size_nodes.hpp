@@ -39,8 +39,9 @@ std::optional<Site> site_beside(Site, const OwnedNodes&, const Catalog&);
 /// `searched` true: a scenario for a plan search, without the training's length; false: a scenario with the smallest
 /// plan that can be read. `beside`: owned nodes of another type in the same job, null for none. Nodes with more memory
 /// are the first, since the first stages of a pipeline keep the most activations, and stages get layers by their time.
+/// `purchase`: states the fabric of owned nodes, if they have one of their own; null for none.
 Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched,
-                    const OwnedNodes* beside = nullptr);
+                    const OwnedNodes* beside = nullptr, const Purchase* purchase = nullptr);
 
 /// Returns the plans that a size considers: schedules 1f1b and interleaved-1f1b unless the document states a pipeline
 /// or its plan is its own, and no pipelines on TPUs.

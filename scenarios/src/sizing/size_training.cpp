@@ -75,7 +75,7 @@ std::vector<SizeCase> SizeQuestion::all_cases(const std::vector<SizeCase>& cases
 
 Node SizeQuestion::scenario(const SizeCase& size_case, int nodes, bool searched) const {
   return sized_scenario(document_, size_case.model, size_case.node, nodes, searched,
-                        size_case.beside ? &*size_case.beside : nullptr);
+                        size_case.beside ? &*size_case.beside : nullptr, &prices_.purchase);
 }
 
 SizeRow SizeQuestion::empty_row(const SizeCase& size_case, int nodes) const {
