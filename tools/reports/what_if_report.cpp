@@ -71,19 +71,23 @@ std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
   const Seconds step = r.main_time();
   std::vector<WhatIf> best = what_ifs;
   sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  std::string text =
-      fmt::format("{}{} saves {} of {}", report_label("what if"),
-                  what_if_in_words(best.front().resource_class, best.front().factor), percent(best.front().saves(step)),
-                  r.post_training ? "the loop step"
-                  : r.generation  ? "the time until the last answer"
-                                  : "the step");
+  std::string text = fmt::format("{}{} saves {} of {}", report_label("what if"),
+                                 what_if_in_words(best.front().resource_class, best.front().factor),
+                                 percent(std::max(0.0, best.front().saves(step))),
+                                 r.post_training ? "the loop step"
+                                 : r.generation  ? "the time until the last answer"
+                                                 : "the step");
   std::size_t named = 1;
   for (; named < best.size() && best[named].saves(step) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
                         percent(best[named].saves(step)));
-  return text + (named == best.size()
-                     ? "\n"
-                     : fmt::format("; every other change saves less than {}\n", percent(kWorthNaming)));
+  text += named == best.size() ? "" : fmt::format("; every other change saves less than {}", percent(kWorthNaming));
+  std::reverse(best.begin(), best.end());
+  for (const WhatIf& w : best)
+    if (w.saves(step) <= -kWorthNaming)
+      text +=
+          fmt::format("; {} lengthens it by {}", what_if_in_words(w.resource_class, w.factor), percent(-w.saves(step)));
+  return text + "\n";
 }
 
 std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
