@@ -52,6 +52,7 @@ WeightTransfer read_weight_transfer(const Node& entry) {
     transfer.rate = has_tensor ? fields.bandwidth("rate", BytesPerSecond{0}) : fields.bandwidth("rate");
     transfer.per_doubling = fields.seconds("per_doubling", Seconds{0});
     transfer.quantized = fields.boolean("quantized", false);
+    transfer.within_gpus = fields.boolean("within_gpus", false);
     transfer.doubled_from = fields.integer_within<int>("doubled_from", 1, 1 << 20, 1);
   });
 }

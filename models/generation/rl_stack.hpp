@@ -32,6 +32,8 @@ struct WeightTransfer {
   int doubled_from = 1;
   /// The library sends weights in the number format of the engines. Else it sends all in bf16, and engines narrow them.
   bool quantized = false;
+  /// The library hands weights over among the workers of each GPU, so that engines on other GPUs get none.
+  bool within_gpus = false;
   Sources sources;
 
   /// `network`: time that the network takes at least for these bytes. The slower one of rate and network counts.

@@ -105,8 +105,16 @@ TEST_CASE("the largest micro-batch of a loop is no smaller than one that fits", 
     const Result r = simulate_here(s, {.critical_path = false});
     REQUIRE(std::string(r.fits_in_words()) == "yes");
     const Capacity room = capacity(s);
-    CHECK(room.largest_micro_batch_size >= s.micro_batch_size);
-    CHECK(room.safe_micro_batch_size >= s.micro_batch_size);
+    const std::int64_t packs = s.micro_batch_size / s.post_training->packs->sequences;  // as plan.micro_batch_size
+    CHECK(room.counts_packs);
+    CHECK(room.largest_micro_batch_size >= packs);
+    CHECK(room.safe_micro_batch_size >= packs);
+    // The plan takes the number that the screen prints, and it fits.
+    const std::string size = std::to_string(room.safe_micro_batch_size);
+    const Result largest =
+        simulate_here(loop_scenario({{"plan.micro_batch_size", size}}, name), {.critical_path = false});
+    CHECK(std::string(largest.fits_in_words()) == "yes");
+    CHECK_THAT(capacity_line(room), Contains(": " + size + " pack"));
     CHECK(room.safe_micro_batch_size <= room.largest_micro_batch_size);
   }
 }

@@ -30,7 +30,7 @@ TEST_CASE("compare of loops has the loops' figures, as run has them", "[compare]
   for (const std::string& file : files) all += quoted(file);
   const test::TopoAnswer answer = shell.trainyard("compare " + all + "--json c.json");
   CHECK(answer.err.empty());
-  CHECK_THAT(answer.out, Contains("loop step") && Contains("answers/s") && Contains("samples/s of the training half"));
+  CHECK_THAT(answer.out, Contains("loop step") && Contains("answers/s") && Contains("samples/s of the training"));
   const json compared = json::parse(shell.text("c.json"));
   double first = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {

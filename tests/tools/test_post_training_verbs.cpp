@@ -63,11 +63,12 @@ TEST_CASE("a loop without rollouts has a training step, and no training half", "
     CAPTURE(words);
     const test::TopoAnswer answer = shell.trainyard(words);
     CHECK(answer.err.empty());
-    CHECK_THAT(answer.out, Contains("training step") && !Contains("training half"));
+    CHECK_THAT(answer.out, (Contains("training step") || Contains("of its optimizer steps")) &&
+                               !Contains("training half") && !Contains("optimizer step of its training step"));
   }
   const std::string loop = "'" + shipped_file(kLoop).string() + "' ";
   CHECK_THAT(shell.trainyard("explain " + loop).out, Contains("of an optimizer step of its training half: "));
-  CHECK_THAT(shell.trainyard("compare " + loop + file).out, Contains("samples/s of the training half or step"));
+  CHECK_THAT(shell.trainyard("compare " + loop + file).out, Contains("samples/s of the training"));
 }
 
 TEST_CASE("the screen explains an answer that is staler than the bound, and none within it", "[post-training]") {

@@ -491,4 +491,14 @@ TEST_CASE("forward passes of images are not described as tokens", "[run]") {
   CHECK_THAT(images, Contains("--sources lists them\n"));  // one GPU has no collectives
 }
 
+TEST_CASE("a what-if of adapters says how much of it their slots pass", "[cli][what-if]") {
+  const TopoFolder shell;
+  const std::string run = "run trillion-800xv100 ", set = "--set 'cluster.hca.rate=200 Gbit/s' --no-what-if";
+  const std::string asked = shell.trainyard(run).out;
+  CHECK_THAT(asked,
+             Contains("2x HCA rate is 1.26x: the slot of an adapter of ") && Contains("passes 126 of 200 Gbit/s\n"));
+  CHECK_THAT(shell.trainyard(run + set).out, Contains("capped by its slot at 126 Gbit/s"));
+  CHECK_THAT(shell.trainyard("run llama3-8b-fsdp-64xh100").out, !Contains("the slot of an adapter"));
+}
+
 }  // namespace tools_test_statements

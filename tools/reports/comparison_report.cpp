@@ -300,8 +300,7 @@ ComparisonLabels labels_of(const Comparison& comparison) {
     any_engines = any_engines || r.generation;
     any_step = any_step || (!r.post_training && !r.generation);
     if (r.post_training)
-      part = part.empty() || part == r.post_training->training_part() ? r.post_training->training_part()
-                                                                      : "training half or step";
+      part = part.empty() || part == r.post_training->training_part() ? r.post_training->training_part() : "training";
   }
   ComparisonLabels labels{"step", "", any_loop ? "optimizer step of the " + part : "",
                           any_engines ? "forward pass of the plan" : ""};
@@ -312,12 +311,17 @@ ComparisonLabels labels_of(const Comparison& comparison) {
     labels.time = "time until the last answer";
     labels.of_pass = " of a forward pass";
   } else {
-    if (any_loop) labels.time += ", of a loop the loop step";
-    if (any_engines) {
-      labels.time += ", of engines the time until the last answer";
-      labels.of_pass = ", of engines a forward pass";
-    }
-    if (any_loop) labels.of_pass += ", of a loop its " + part;
+    std::vector<std::string> times, passes;
+    const auto add = [&](bool exists, const char* time, const std::string& pass) {
+      if (!exists) return;
+      times.emplace_back(time);
+      passes.push_back(pass);
+    };
+    add(any_step, "step", "the step");
+    add(any_loop, "loop step", "the " + part);
+    add(any_engines, "time until the last answer", "a forward pass");
+    labels.time = fmt::format("{}", fmt::join(times, " or "));
+    if (passes.size() > 1) labels.of_pass = fmt::format(" of {}", fmt::join(passes, " or "));
   }
   return labels;
 }

@@ -265,7 +265,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
   const bool compares = study.variants.size() > 1;
   const bool formula = s.learn.task.formula.is_given();
   if (study.has_target || formula) {
-    for (const char* head : {"time to target", "times as fast", "steps", "samples", "GPU-hours", "reached"}) {
+    for (const char* head : {"time to target", "times as fast", "steps", "samples to target", "GPU-hours", "reached"}) {
       if (!compares && head == std::string("times as fast")) continue;
       table.add_column(head);
     }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "sim/process/job.hpp"
@@ -48,11 +50,10 @@ std::string fewest_loop_lines(const LoopAnswer& a) {
       text += fmt::format("{}not tried: {} nodes\n", report_label(""), fmt::join(fewest.untried, ", "));
   }
   for (const LoopAnswer::Missing& type : a.missing())
-    text +=
-        fmt::format("{}{}: {}\n", report_label("none of"), type.node,
-                    type.fastest ? fmt::format("no tried number of nodes has {:.4g} answers/s; {} at most, on {} GPUs",
-                                               a.wanted, rate_words(*type.fastest), type.fastest->gpus)
-                                 : "impossible: " + type.error);
+    text += fmt::format("{}{}: {}\n", report_label("none of"), type.node,
+                        type.fastest ? fmt::format("no tried number of nodes has {} answers/s; {} at most, on {} GPUs",
+                                                   a.wanted, rate_words(*type.fastest), type.fastest->gpus)
+                                     : "impossible: " + type.error);
   return text;
 }
 
@@ -102,6 +103,12 @@ std::string layout_lines(const LoopAnswer& a) {
   return text;
 }
 
+/// The words of an error without the place of an option that the search has set: "--set PATH: ".
+std::string without_override(const std::string& error) {
+  const std::size_t end = error.starts_with("--set ") ? error.find(": ") : std::string::npos;
+  return end == std::string::npos ? error : error.substr(end + 2);
+}
+
 /// The meaning of the intervals, and what they do not cover.
 std::string loop_interval_words(const LoopAnswer& a) {
   const LoopRow* best = a.best();
@@ -125,9 +132,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
                         counted_noun(best->gpus, "GPU"), show(Seconds{best->step_time}), rate_words(*best),
                         a.currency.empty() ? "" : fmt::format(", {:.4g} {} an hour", best->hour, a.currency));
   else
-    text += fmt::format(
-        "{}no tried placement {}\n", report_label("best"),
-        a.wanted > 0 ? fmt::format("has {:.4g} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
+    text +=
+        fmt::format("{}no tried placement {}\n", report_label("best"),
+                    a.wanted > 0 ? fmt::format("has {} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
   if (a.wanted > 0) text += fewest_loop_lines(a) + one_step_off_lines(a);
   text += layout_lines(a);
   text = broken_lines(text);
@@ -147,8 +154,12 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (!a.currency.empty())
     for (const char* unit : {"/h", "/M"}) table.add_column(a.currency + unit);
   bool shows_hybrid = false;
-  for (const LoopRow& r : a.rows) {
-    if (!r.error.empty() || table.rows.size() >= most_rows) continue;
+  std::vector<LoopRow> shown;
+  std::ranges::copy_if(a.rows, std::back_inserter(shown), [](const LoopRow& r) { return r.error.empty(); });
+  // If none is fast enough, the fastest ones are of interest.
+  if (!best) std::ranges::stable_sort(shown, std::greater(), &LoopRow::samples_per_s);
+  for (const LoopRow& r : shown) {
+    if (table.rows.size() >= most_rows) break;
     shows_hybrid = shows_hybrid || r.hybrid;
     std::vector<std::string>& row = table.rows.emplace_back();
     if (has_types) row.push_back(r.node);
@@ -168,7 +179,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (!table.rows.empty()) text += "\n" + table.text("  ");
   if (a.impossible > 0) {
     const auto first = std::ranges::find_if(a.rows, [](const LoopRow& r) { return !r.error.empty(); });
-    text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, first->error);
+    text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, without_override(first->error));
   }
   if (!table.rows.empty())
     text +=

@@ -15,22 +15,29 @@
 namespace trainyard {
 namespace {
 
-constexpr double kPartDigit = 0.01;   ///< s, the last digit of the printed parts
-constexpr double kNearlyFull = 0.99;  ///< share of the room from which on a cache is called full
+/// Mean share of the generation from which on busy sandboxes are called its limit.
+constexpr double kBusySandboxes = 0.9;
+constexpr double kPartDigit = 0.01;    ///< s, the last digit of the printed parts
+constexpr double kWorthSaying = 0.01;  ///< share of the step from which on recomputed keys and values are named
+constexpr double kNearlyFull = 0.99;   ///< share of the room from which on a cache is called full
 
 std::string loop_seconds(double seconds) { return fmt::format("{:.2f}", seconds); }
 
 /// The parts of the step, which sum to it as printed.
 std::string loop_parts(const PostTrainingResult& r, bool is_asynchronous) {
   const std::vector<std::string> names{is_asynchronous ? "generation by some engine" : "generation",
+                                       "fetch of answers",
                                        "log-probabilities",
+                                       "wait for values of the critic",
                                        "training",
+                                       "wait for the critic",
                                        "weights to engines",
                                        "reload",
                                        "loop"};
   std::vector<std::string> words;
-  const std::vector<double> times{
-      r.generation.value, r.log_probabilities.value, r.training.value, r.weights.value, r.reload.value, r.loop.value};
+  const std::vector<double> times{r.generation.value,  r.fetch.value,    r.log_probabilities.value,
+                                  r.values_wait.value, r.training.value, r.updates_wait.value,
+                                  r.weights.value,     r.reload.value,   r.loop.value};
   std::vector<double> signed_times = times;
   signed_times.push_back(-r.hidden.value);
   const std::vector<double> rounded = rounded_parts(signed_times, kPartDigit);
@@ -93,10 +100,11 @@ std::string loop_interval_line(const PostTrainingResult& r) {
   return text + "\n";
 }
 
-std::string answer_times_line(const AnswerTimes& times, const char* since) {
+std::string answer_times_line(const AnswerTimes& times, const char* since, bool has_calls = false) {
   return fmt::format(
-      "{}first token of an answer {} after {} in the mean, 99 of 100 within {}; then {} from token to token\n",
-      report_label("answers"), show(times.first_token), since, show(times.late_first_token), show(times.token));
+      "{}first token of an answer {} after {} in the mean, 99 of 100 within {}; then {} from token to token{}\n",
+      report_label("answers"), show(times.first_token), since, show(times.late_first_token), show(times.token),
+      has_calls ? ", with the calls between them" : "");
 }
 
 std::string engine_interval_lines(const GenerationResult& r) {
@@ -140,9 +148,20 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "on it{} · policies of several steps generate {} of the answers\n",
         report_label("staleness"), r.mean_staleness, r.most_staleness,
         r.most_staleness > std::ceil(choice.asynchrony->staleness)
-            ? " (the bound limits how many answers start, so a long one may be staler)"
+            ? " (the bound limits how many answers start, so a long one may be staler; post_training.order=started "
+              "bounds "
+              "each)"
             : "",
         percent(r.mixed_answers));
+  if (r.recomputed.value >= kWorthSaying * r.step_time.value)
+    text += fmt::format("{}engines compute keys and values of interrupted answers again for {} s\n",
+                        report_label("again"), loop_seconds(r.recomputed.value));
+  if (r.unsettled > 0)
+    text += fmt::format(
+        "{}the loop has not settled: its engines do work that differs by {} from that of the answers which the "
+        "simulated "
+        "steps train on\n",
+        report_label("unsettled"), percent(r.unsettled));
   if (choice.sampling.is_given())
     text += fmt::format(
         "{}{} of {} prompts until {} have answers that differ in reward: {:.0f} answers and {:.0f} tokens are thrown "
@@ -161,11 +180,14 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
     text += fmt::format("{}{} an answer of {} in the mean, with results of {:.0f} tokens{} · engines wait {} s\n",
                         report_label("tools"), counted_noun(choice.tools.calls, "call"), show(choice.tools.wait),
                         choice.tools.tokens,
-                        choice.tools.sandboxes > 0 ? fmt::format(", {} at once", choice.tools.sandboxes) : "",
+                        choice.tools.sandboxes > 0
+                            ? fmt::format(", {} at once: a sandbox is busy for {} of the {}", choice.tools.sandboxes,
+                                          percent(r.busy_sandboxes), choice.asynchrony ? "step" : "generation")
+                            : "",
                         loop_seconds(r.parts.calls.value));
   if (choice.speculation.tokens > 0)
     text += fmt::format(
-        "{}{} drafts {}, of which the model accepts {} each: {:.2f} tokens a pass\n", report_label("speculation"),
+        "{}{} drafts {}, of which the model accepts {} each: {:.2f} tokens a pass\n", report_label("drafts"),
         choice.speculation.draft ? choice.speculation.draft->name : "a further layer",
         counted_noun(choice.speculation.tokens, "token"), percent(choice.speculation.acceptance), r.tokens_of_pass);
   if (choice.critic_nodes() > 0)
@@ -210,7 +232,11 @@ std::string frozen_line(const LoopAlgorithm& algorithm, const PostTrainingResult
 
 /// The length of a loop in which nothing fails, or its failures.
 std::string length_lines(const PostTrainingChoice& choice, const Result& result) {
-  if (result.failures) return failure_lines(*result.failures);
+  if (result.failures) {
+    auto failures = *result.failures;
+    failures.lost_minibatches = 0;  // a loop counts the work of its steps
+    return failure_lines(failures);
+  }
   const TrainingLength& length = choice.length;
   if (!length.is_given()) return "";
   const Seconds step = result.post_training->step_time;
@@ -375,13 +401,15 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
       choice.asynchrony  ? ""
       : r.tail.value > 0 ? fmt::format(" · the last tenth of the answers takes {} more", show(r.tail))
                          : " · all answers end together");
-  text += fmt::format("{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n",
-                      report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
-                      loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value),
-                      loop_seconds(r.parts.host.value),
-                      choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
-                      choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine", r.engine_limit);
-  text += answer_times_line(r.answers, choice.asynchrony ? "a prompt has arrived" : "the step begins");
+  text += fmt::format(
+      "{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n", report_label(""),
+      loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value), loop_seconds(r.parts.cache.value),
+      loop_seconds(r.parts.exchanges.value), loop_seconds(r.parts.host.value),
+      choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
+      choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine",
+      r.busy_sandboxes >= kBusySandboxes ? r.engine_limit + ", but sandboxes limit the generation" : r.engine_limit);
+  text += answer_times_line(r.answers, choice.asynchrony ? "a prompt has arrived" : "the step begins",
+                            !choice.calls.empty());
   text += further_lines(choice, r, result);
   text += cache_line(r);
   const std::string transfer_words =

@@ -93,13 +93,15 @@ std::string stage_table(const Result& r, const TrainingPlan* plan) {
 std::string capacity_line(const Capacity& capacity) {
   std::vector<std::string> words;
   if (capacity.largest_micro_batch_size == 0)
-    words.emplace_back("not even a micro-batch of one sample fits");
+    words.emplace_back(capacity.counts_packs ? "not even a micro-batch of one pack fits"
+                                             : "not even a micro-batch of one sample fits");
   else if (capacity.safe_micro_batch_size == 0)
     words.emplace_back("no micro-batch that divides the samples of the step fits with a risk below 5 %");
   else
     words.push_back(
         fmt::format("largest micro-batch that fits with a risk below 5 %, and divides the samples of the step: {}",
-                    capacity.safe_micro_batch_size));
+                    capacity.counts_packs ? counted_noun(capacity.safe_micro_batch_size, "pack")
+                                          : fmt::format("{}", capacity.safe_micro_batch_size)));
   if (capacity.largest_micro_batch_size > capacity.safe_micro_batch_size)
     words.push_back(
         fmt::format("with a risk below 50 %: {}, if the step has a multiple of it", capacity.largest_micro_batch_size));

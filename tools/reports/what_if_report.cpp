@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
@@ -64,6 +65,23 @@ std::string sets_of(const WhatIf& w) {
   return text + line + "\n";
 }
 
+/// Says how far adapters get faster if the slot of an adapter passes less than the what-if asks for; else "".
+std::string slot_line(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
+  for (const WhatIf& w : what_ifs) {
+    if (w.resource_class != name_of(LinkKind::hca) || w.saves(r.step_time) < kWorthNaming) continue;
+    for (const NodeType* type : s.cluster.types()) {
+      NodeType faster = *type;
+      faster.hca_rate = type->hca_rate * w.factor;
+      const BytesPerSecond passed = slot_rate(faster);
+      if (passed < faster.hca_rate)
+        return fmt::format("{}{} is {:.3g}x: the slot of an adapter of {} passes {:.4g} of {:.4g} Gbit/s\n",
+                           report_label(""), what_if_in_words(w.resource_class, w.factor), passed / slot_rate(*type),
+                           type->name, passed.value * 8e-9, faster.hca_rate.value * 8e-9);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -71,19 +89,23 @@ std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
   const Seconds step = r.main_time();
   std::vector<WhatIf> best = what_ifs;
   sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  std::string text =
-      fmt::format("{}{} saves {} of {}", report_label("what if"),
-                  what_if_in_words(best.front().resource_class, best.front().factor), percent(best.front().saves(step)),
-                  r.post_training ? "the loop step"
-                  : r.generation  ? "the time until the last answer"
-                                  : "the step");
+  std::string text = fmt::format("{}{} saves {} of {}", report_label("what if"),
+                                 what_if_in_words(best.front().resource_class, best.front().factor),
+                                 percent(std::max(0.0, best.front().saves(step))),
+                                 r.post_training ? "the loop step"
+                                 : r.generation  ? "the time until the last answer"
+                                                 : "the step");
   std::size_t named = 1;
   for (; named < best.size() && best[named].saves(step) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
                         percent(best[named].saves(step)));
-  return text + (named == best.size()
-                     ? "\n"
-                     : fmt::format("; every other change saves less than {}\n", percent(kWorthNaming)));
+  text += named == best.size() ? "" : fmt::format("; every other change saves less than {}", percent(kWorthNaming));
+  std::reverse(best.begin(), best.end());
+  for (const WhatIf& w : best)
+    if (w.saves(step) <= -kWorthNaming)
+      text +=
+          fmt::format("; {} lengthens it by {}", what_if_in_words(w.resource_class, w.factor), percent(-w.saves(step)));
+  return text + "\n";
 }
 
 std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -104,7 +126,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
                         percent(shares[i].first / r.step_time.value));
   text += "\n" + kernels_bound_by_memory(r) + framework_of_path(s, r);
   if (what_ifs.empty() || r.post_training || r.generation) return text;
-  text += what_if_line(r, what_ifs);
+  text += what_if_line(r, what_ifs) + slot_line(s, r, what_ifs);
   for (const WhatIf& w : what_ifs)
     if (w.resource_class == kMeshOrder && w.saves(r.step_time) >= kWorthNaming)
       text += fmt::format(

@@ -31,8 +31,8 @@ namespace {
 std::string shares_text(const ClusterSpec& cluster, const Result& r) {
   std::string text = fmt::format("critical path of {}: {}\n", r.scenario, show(r.step_time));
   if (r.post_training)
-    text = fmt::format("critical path of {}, of an optimizer step of its {}: {} (a loop step: {})\n", r.scenario,
-                       r.post_training->training_part(), show(r.step_time), show(r.post_training->step_time));
+    text = fmt::format("critical path of {}, of {}: {} (a loop step: {})\n", r.scenario,
+                       r.post_training->optimizer_step_words(), show(r.step_time), show(r.post_training->step_time));
   if (r.generation)
     text = fmt::format("critical path of {}, of a forward pass: {} (all answers end after {})\n", r.scenario,
                        show(r.step_time), show(r.generation->engines.generation));

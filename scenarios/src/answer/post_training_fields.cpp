@@ -73,6 +73,13 @@ JsonFields<PostTrainingResult> engines_alone_fields() {
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
       .value("waits_for_cache", "", &P::waits_for_cache,
              "whether an answer waited because the cache of its engine had no room for it")
+      .value("unsettled_share", "share", &P::unsettled,
+             "asynchronous: share by which engines do more or less work in the simulated steps than the answers of "
+             "these steps need; 0: the loop has settled")
+      .value("recomputed_s", "s", &P::recomputed,
+             "part of slowest_engine_s.prompts that computes keys and values of interrupted answers again")
+      .value("busy_sandboxes_share", "share", &P::busy_sandboxes,
+             "mean share of the generation in which a sandbox is busy; 0: calls have no limit")
       .value("tokens_of_pass", "", &P::tokens_of_pass,
              "mean tokens that a pass of the model adds to a sequence; above 1 with speculation")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine");
@@ -114,11 +121,19 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value(
           "generation_s", "s", &P::generation,
           "time until the slowest engine has generated its answers; asynchronous: time in which some engine generates")
-      .value("log_probabilities_s", "s", &P::log_probabilities,
-             "time of the forward passes over all samples, with those of a critic and of a model of rewards")
-      .value("training_s", "s", &P::training, "time of all optimizer steps, with those of a critic")
-      .value("critic_s", "s", &P::critic, "time of the critic: part of these two times less critic_hidden_s")
+      .value(
+          "log_probabilities_s", "s", &P::log_probabilities,
+          "time of the forward passes over all samples, with those of a model of rewards and of a critic without nodes "
+          "of its own")
+      .value("training_s", "s", &P::training,
+             "time of all optimizer steps, with those of a critic without nodes of its own")
+      .value("critic_s", "s", &P::critic,
+             "time of the critic: part of these two times, or with critic.nodes the sum of the next two")
       .value("critic_hidden_s", "s", &P::hidden_critic, "part of critic_s beside the policy's; 0 without critic.nodes")
+      .value(
+          "critic_wait_s", "s", [](const P& r) { return r.critic_wait(); },
+          "part of the step in which the GPUs that train the policy wait for a critic on nodes of its own")
+      .value("fetch_s", "s", &P::fetch, "asynchronous: part of the step in which training receives the answers")
       .value("reference_s", "s", &P::reference,
              "dpo, distillation: time of the forward pass of the reference or teacher over the samples of a step; part "
              "of log_probabilities_s unless it is precomputed")
@@ -190,7 +205,7 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "mean steps between the policy that begins an answer and the one that is trained on it")
       .value("largest_staleness_steps", "steps", &P::most_staleness, "the largest of these numbers")
       .value("staleness", "answers", &P::staleness,
-             "number of answers of the simulated steps, by these steps; asynchronous: of eight steps")
+             "number of answers of the simulated steps, by these steps; asynchronous: of the steps of the mean")
       .value("mixed_answers_share", "share", &P::mixed_answers,
              "share of the answers whose tokens policies of several steps generate")
       .value("tokens_of_pass", "", &P::tokens_of_pass,

@@ -31,11 +31,14 @@ enum class LoopLimit : std::uint8_t {
 const char* name_of(LoopLimit);
 
 /// The answer to the section `post_training`: one step of the loop. The times from `generation` to `loop` are parts of
-/// it. `hidden` is the time of the shorter half that the longer one hides. The sum of the parts less `hidden` is
-/// `step_time`.
+/// it, and so are `fetch` and the waits for the critic. `hidden` is the time of the shorter half that the longer one hides.
+/// The sum of the parts less `hidden` is `step_time`.
 struct PostTrainingResult {
   Seconds step_time;
   Seconds generation, log_probabilities, training, weights, reload, loop, hidden;
+  Seconds fetch;  ///< time in which training receives the answers of an asynchronous step
+  /// Times in which the GPUs that train the policy wait for values and updates of a critic on nodes of its own.
+  Seconds values_wait, updates_wait;
   Seconds weights_network;  ///< least time of the transfer of weights on the links, which `weights` does not fall below
   Seconds reload_copies;    ///< part of `reload` in which states move between the GPUs and their host
   Bytes moved_states;       ///< parameters and optimizer states of a GPU that leave it for the generation
@@ -43,6 +46,7 @@ struct PostTrainingResult {
   Seconds controller;       ///< part of `log_probabilities` and `training` in which samples go through the controller
   std::string algorithm;
   Seconds critic;         ///< time of the model of values; on its own GPUs it goes on beside the policy's
+  Seconds critic_values;  ///< part of it before the training: values of all samples; not in the answer
   Seconds hidden_critic;  ///< part of it that the policy's time hides
   Seconds reference;      ///< without rollouts: forward pass of the reference or teacher over the samples of a step
   Seconds reward;         ///< part of `log_probabilities` for the model of rewards
@@ -82,6 +86,11 @@ struct PostTrainingResult {
   double mean_staleness = 0, most_staleness = 0;
   std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of answers of the simulated steps, by these steps
   double mixed_answers = 0;                          ///< share of the answers that policies of several steps generate
+  /// Share by which engines and sandboxes do more or less work in the simulated steps than their answers need. 0: the loop
+  /// has settled.
+  double unsettled = 0;
+  Seconds recomputed;         ///< part of `parts.prefill` that computes keys and values of interrupted answers again
+  double busy_sandboxes = 0;  ///< share of the generation in which a sandbox is busy; 0: their number is no limit
   double tokens_of_pass = 1;  ///< mean tokens of a pass of the model for a sequence; above 1 with speculation
   /// Memory of a GPU that trains policy and critic: states of the critic, and the peak of both.
   Bytes critic_states, critic_peak;
@@ -122,7 +131,14 @@ struct PostTrainingResult {
 
   /// Returns the name of the part of a step that trains. An algorithm without rollouts has no generating half.
   const char* training_part() const { return generation_gpus > 0 ? "training half" : "training step"; }
-  Seconds summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
+  /// Returns words for one of its optimizer steps.
+  const char* optimizer_step_words() const {
+    return generation_gpus > 0 ? "an optimizer step of its training half" : "one of its optimizer steps";
+  }
+  Seconds critic_wait() const { return values_wait + updates_wait; }
+  /// Returns the time of the half that trains.
+  Seconds training_half() const { return log_probabilities + training + loop + critic_wait(); }
+  Seconds summed_parts() const { return generation + fetch + training_half() + weights + reload - hidden; }
 };
 
 JsonFields<PostTrainingResult> post_training_fields();

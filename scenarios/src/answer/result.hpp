@@ -21,6 +21,7 @@ namespace trainyard {
 /// The largest sizes that fit on a scenario's GPUs, with everything else unchanged.
 struct Capacity {
   Bytes memory;                               ///< memory of the GPU with the least
+  bool counts_packs = false;                  ///< micro-batches are numbers of packs, as those of a loop
   std::int64_t largest_micro_batch_size = 0;  ///< samples, in a step that is a multiple of it; 0: not even one fits
   /// Samples: the largest micro-batch that divides the step's samples and is at no risk to run out of memory
   /// (`fits_in_words` says yes); 0: none is.
@@ -52,7 +53,8 @@ inline double relative_change(double from, double to) {
 struct WhatIf {
   std::string resource_class;
   double factor = 1;  ///< factor by which the class is faster
-  Seconds step_time;
+  Seconds step_time;  ///< that of a step, or of what `time_of` says
+  enum class TimeOf : std::uint8_t { step, loop_step, generation } time_of = TimeOf::step;
   double goodput = 0;                ///< with failures and checkpoints; 0: not requested
   Seconds effective_step_time = {};  ///< with failures and checkpoints; 0: not requested
   double saves_share = 0;            ///< share of the unchanged step time that is saved

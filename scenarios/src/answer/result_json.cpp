@@ -60,7 +60,12 @@ Result result_from_json(const json& j) {
 
 json answer_json(Answer answer, bool timing) {
   if (!timing) answer.result.wall_s = {};
-  for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.main_time());
+  for (WhatIf& w : answer.what_ifs) {
+    w.saves_share = w.saves(answer.result.main_time());
+    w.time_of = answer.result.post_training ? WhatIf::TimeOf::loop_step
+                : answer.result.generation  ? WhatIf::TimeOf::generation
+                                            : WhatIf::TimeOf::step;
+  }
   return answer_fields().json(answer);
 }
 

@@ -1,6 +1,7 @@
 #include "scenarios/src/post_training/asynchrony.hpp"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,7 +11,12 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMeasuredSteps = 8;  ///< steps over which the mean is taken
+/// The mean is taken over at least so many steps, and over more until the loop has settled. After the last of them, it is
+/// called unsettled.
+constexpr int kFewestSteps = 8, kMostSteps = 96;
+/// Largest share by which the work of engines and sandboxes in the measured steps may differ from that of the answers that
+/// these steps train on.
+constexpr double kSettled = 0.002;
 
 /// The loop from its first policy on. A policy is counted by the steps of training before it.
 class LoopClock {
@@ -20,11 +26,17 @@ class LoopClock {
     const auto engines = static_cast<std::size_t>(loop.engines);
     for (std::size_t e = 0; e < engines; ++e) engines_.emplace_back(costs, limits_of_engine(limits, e, engines));
     numbers_.resize(engines_.size());
+    for (const PlannedAnswer& answer : loop.answers) {
+      step_tokens_ += answer.tokens;
+      const std::size_t calls = std::min(answer.calls.size(), most_calls(answer));
+      for (std::size_t i = 0; i < calls; ++i) step_calls_ += answer.calls[i];
+    }
+    records_.push_back(record());
   }
 
   AsynchronousRun run() {
     release();
-    while (policy_ < warm_steps_ + kMeasuredSteps) {
+    while (!has_settled()) {
       if (!training_end_ && has_groups()) begin_training();
       const std::optional<std::size_t> next = next_engine();
       const bool trains = training_end_ && !is_draining_;
@@ -47,7 +59,7 @@ class LoopClock {
   };
 
   const AsynchronousLoop& loop_;
-  int warm_steps_, policy_ = 0;
+  int warm_steps_, policy_ = 0, checked_ = -1;
   std::vector<EngineClock> engines_;
   std::vector<std::vector<std::size_t>> numbers_;  // indexed by engine: number of each of its answers in the whole loop
   std::vector<std::size_t> unfinished_;            // indexed by group: answers that have not ended
@@ -60,13 +72,60 @@ class LoopClock {
   std::optional<Seconds> training_end_;
   bool is_draining_ = false;
   Seconds now_, idle_since_;
-  // The steps that count:
-  AsynchronousRun sums_;
-  std::vector<EngineRun> before_;
+  /// Sums until the begin of a policy, over all engines.
+  struct Record {
+    EngineRun engines;
+    Bytes cache_peak;  ///< largest in the step before
+    Seconds waiting;   ///< that of the step before
+    double mixed = 0;
+    std::map<std::uint32_t, std::uint64_t>
+        staleness;  ///< number of answers that training has taken, by their staleness
+  };
+  double step_tokens_ = 0;  ///< tokens of the answers of a step
+  Seconds step_calls_;      ///< time of their calls, one after another
+  Seconds waiting_;
+  double mixed_ = 0;
+  std::map<std::uint32_t, std::uint64_t> staleness_;
+  std::vector<Record> records_;  ///< indexed by policy
   std::vector<Interval> intervals_;
-  double staleness_sum_ = 0, mixed_ = 0, answers_taken_ = 0;
+  int first_ = 0;         ///< policy with which the measured steps begin
+  double unsettled_ = 0;  ///< largest share by which work of these steps differs from that of their answers
 
-  bool counts() const { return policy_ >= warm_steps_; }
+  /// Returns by which share work between two policies differs from that of as many steps: of tokens or of calls, whichever
+  /// differs more.
+  double difference(const Record& first, const Record& last, int steps) const {
+    const double tokens = (last.engines.tokens - first.engines.tokens) / (steps * step_tokens_) - 1;
+    const double calls =
+        step_calls_.value > 0 ? (last.engines.call_time - first.engines.call_time) / (steps * step_calls_) - 1 : 0;
+    return std::max(std::abs(tokens), std::abs(calls));
+  }
+
+  /// Returns true when some last steps of at least `kFewestSteps` have done the work of their answers, and chooses the most
+  /// such steps. After `kMostSteps`, chooses those that differ least.
+  bool has_settled() {
+    if (policy_ < warm_steps_ + kFewestSteps || checked_ == policy_) return false;
+    checked_ = policy_;
+    unsettled_ = std::numeric_limits<double>::infinity();
+    for (int first = warm_steps_; first <= policy_ - kFewestSteps; ++first) {
+      const double share = difference(records_[static_cast<std::size_t>(first)], records_.back(), policy_ - first);
+      if (share < unsettled_) {
+        unsettled_ = share;
+        first_ = first;
+      }
+      if (share <= kSettled) return true;
+    }
+    return policy_ >= warm_steps_ + kMostSteps;
+  }
+
+  Record record() {
+    Record now{{}, {}, std::exchange(waiting_, Seconds{}), mixed_, staleness_};
+    for (EngineClock& engine : engines_) {
+      now.engines.add(engine.run());
+      now.cache_peak = std::max(now.cache_peak, engine.run().cache_peak);
+      engine.restart_cache_peak();
+    }
+    return now;
+  }
 
   bool is_generating() const {
     return std::ranges::any_of(engines_, [](const EngineClock& e) { return e.is_generating(); });
@@ -112,7 +171,7 @@ class LoopClock {
     const std::vector<std::size_t> ended = most ? engine.advance_to(*most) : engine.advance();
     const Seconds begin = engine.part_begin(), end = engine.run().time;
     now_ = std::max(now_, end);
-    if (counts() && end > begin) intervals_.push_back({begin, end});
+    if (end > begin) intervals_.push_back({begin, end});
     for (const std::size_t index : ended) {
       const std::size_t group = numbers_[e][index] / (loop_.answers.size() / loop_.groups);
       policies_[group].push_back({policy_at(engine.run().starts[index]), policy_});
@@ -135,7 +194,7 @@ class LoopClock {
   void begin_training() {
     const Seconds begin = std::max(now_, idle_since_);
     const auto parts = static_cast<double>(loop_.parts);
-    if (counts()) sums_.waiting += begin - idle_since_ + loop_.fetch / parts;
+    waiting_ += begin - idle_since_ + loop_.fetch / parts;
     const std::size_t groups = groups_of_part();
     for (std::size_t i = 0; i < groups; ++i) {
       const std::size_t group = loop_.by_start ? *ready_by_number_.begin() : ready_by_end_[i];
@@ -152,13 +211,8 @@ class LoopClock {
   }
 
   void take_answer(const AnswerPolicies& policies) {
-    if (!counts()) return;
-    const int staleness = policy_ - policies.first;
-    answers_taken_ += 1;
-    staleness_sum_ += staleness;
     if (policies.last > policies.first) mixed_ += 1;
-    ++sums_.staleness[static_cast<std::uint32_t>(staleness)];
-    sums_.most_staleness = std::max(sums_.most_staleness, staleness);
+    ++staleness_[static_cast<std::uint32_t>(policy_ - policies.first)];
   }
 
   /// Ends a part of a step of training. At the end of the step, stops the engines, or closes their admission.
@@ -185,7 +239,7 @@ class LoopClock {
     Seconds begin = *training_end_;
     for (const EngineClock& engine : engines_) begin = std::max(begin, engine.run().time);
     const Seconds end = begin + loop_.weights;
-    if (counts()) sums_.waiting += begin - *training_end_;
+    waiting_ += begin - *training_end_;
     for (EngineClock& engine : engines_) {
       engine.wait_until(end);
       engine.set_open(true);
@@ -196,46 +250,49 @@ class LoopClock {
     is_draining_ = false;
     publications_.push_back(end);
     ++policy_;
-    if (policy_ == warm_steps_)
-      for (EngineClock& engine : engines_) {
-        engine.restart_cache_peak();
-        before_.push_back(engine.run());
-      }
+    records_.push_back(record());
     release();
   }
 
-  AsynchronousRun result() {
-    const auto steps = static_cast<double>(kMeasuredSteps);
-    sums_.step = (publications_.back() - publications_[static_cast<std::size_t>(warm_steps_)]) / steps;
-    sums_.waiting = sums_.waiting / steps;
-    std::ranges::sort(intervals_, {}, &Interval::end);
+  AsynchronousRun result() const {
+    const Record &first = records_[static_cast<std::size_t>(first_)], &last = records_.back();
+    const double steps = policy_ - first_;
+    const Seconds begin = publications_[static_cast<std::size_t>(first_)];
+    AsynchronousRun run;
+    run.unsettled = unsettled_ > kSettled ? unsettled_ : 0;
+    run.step = (publications_.back() - begin) / steps;
+    // Equal steps have this very mean, without an error of rounding.
+    run.waiting = records_[static_cast<std::size_t>(first_) + 1].waiting;
+    for (auto record = records_.begin() + first_ + 1; record != records_.end(); ++record)
+      run.waiting += (record->waiting - records_[static_cast<std::size_t>(first_) + 1].waiting) / steps;
+    std::vector<Interval> intervals;
+    for (const Interval& interval : intervals_)
+      if (interval.begin >= begin) intervals.push_back(interval);
+    std::ranges::sort(intervals, {}, &Interval::end);
     CoveredTime generation;
-    for (const Interval& interval : intervals_) generation.cover(interval.begin.value, interval.end.value);
-    sums_.generation.value = generation.total() / steps;
-    EngineRun& all = sums_.engines;
-    for (std::size_t e = 0; e < engines_.size(); ++e) {
-      const EngineRun &last = engines_[e].run(), &first = before_[e];
-      all.prefill += (last.prefill - first.prefill) / steps;
-      all.call_wait += (last.call_wait - first.call_wait) / steps;
-      all.decode.products += (last.decode.products - first.decode.products) / steps;
-      all.decode.cache += (last.decode.cache - first.decode.cache) / steps;
-      all.decode.exchanges += (last.decode.exchanges - first.decode.exchanges) / steps;
-      all.decode.host += (last.decode.host - first.decode.host) / steps;
-      all.tokens += (last.tokens - first.tokens) / steps;
-      all.token_seconds += (last.token_seconds - first.token_seconds) / steps;
-      all.steps += (last.steps - first.steps) / steps;
-      all.preemptions += last.preemptions - first.preemptions;
-      all.refusals += last.refusals - first.refusals;
-      all.cache_peak = std::max(all.cache_peak, last.cache_peak);
-    }
-    sums_.preemptions = static_cast<double>(all.preemptions) / steps;
+    for (const Interval& interval : intervals) generation.cover(interval.begin.value, interval.end.value);
+    run.generation.value = generation.total() / steps;
+    run.engines = last.engines.mean_since(first.engines, steps);
+    for (auto record = records_.begin() + first_ + 1; record != records_.end(); ++record)
+      run.engines.cache_peak = std::max(run.engines.cache_peak, record->cache_peak);
+    run.preemptions = static_cast<double>(run.engines.preemptions) / steps;
     std::vector<const EngineRun*> runs;
     for (const EngineClock& engine : engines_) runs.push_back(&engine.run());
-    sums_.answers = answer_times(runs, publications_[static_cast<std::size_t>(warm_steps_)]);
-    sums_.busy_share = all.busy() / (sums_.step * static_cast<double>(engines_.size()));
-    sums_.mean_staleness = staleness_sum_ / answers_taken_;
-    sums_.mixed_share = mixed_ / answers_taken_;
-    return sums_;
+    run.answers = answer_times(runs, begin);
+    run.busy_share = run.engines.busy() / (run.step * static_cast<double>(engines_.size()));
+    double answers = 0;
+    for (const auto& [staleness, count] : last.staleness) {
+      const auto before = first.staleness.find(staleness);
+      const std::uint64_t taken = count - (before == first.staleness.end() ? 0 : before->second);
+      if (taken == 0) continue;
+      run.staleness[staleness] = taken;
+      run.most_staleness = static_cast<int>(staleness);
+      run.mean_staleness += static_cast<double>(taken) * staleness;
+      answers += static_cast<double>(taken);
+    }
+    run.mean_staleness /= answers;
+    run.mixed_share = (last.mixed - first.mixed) / answers;
+    return run;
   }
 };
 

@@ -41,12 +41,16 @@ struct AsynchronousRun {
   int most_staleness = 0;
   std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of answers of the measured steps, by these steps
   double mixed_share = 0;                            ///< share of the answers that policies of several steps generate
+  /// 0: engines and sandboxes do the work of the answers of the measured steps in these steps. Else the loop has not
+  /// settled, and their work differs by this share.
+  double unsettled = 0;
 };
 
 /// Simulates the loop with events. With policy v, groups up to (v + 1 + staleness) · groups may start; new ones are
 /// dealt so that engines have equally many unfinished answers. A part of a step of training begins when it has its
 /// groups, and the first one when the weights of the step before are transferred. Steps at the beginning, in which the
-/// engines fill, are left out.
+/// engines fill, are left out. The others go on until the engines generate as many tokens as the steps train on, and
+/// calls take as long, so that no stock of answers grows or shrinks.
 AsynchronousRun run_asynchronous(const GenerationCosts&, const EngineLimits&, const AsynchronousLoop&);
 
 /// Returns the number of new answers for each engine, so that the engines with the fewest unfinished answers get the

@@ -52,6 +52,11 @@ Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
 EngineCosts priced_engine(const PostTrainingChoice& choice, const NetworkEntry& model) {
   const ClusterSpec& cluster = choice.generators;
   const Gpu& gpu = cluster.node.gpu;
+  const TransformerConfig* config = model.transformer();
+  if (choice.layout.weights == EngineFormat::mxfp4 && config && config->experts.count == 0)
+    fail(choice.precision_place,
+         fmt::format("{}.precision: mxfp4 narrows experts alone, and {} has none; nearest: {}", choice.engine_key,
+                     model.name, gpu.peak[static_cast<std::size_t>(Precision::fp8)].value > 0 ? "fp8" : "bf16"));
   const int tensor = choice.layout.tensor;
   if (choice.layout.expert > 1) require_experts(choice, model);
   DecodeCosts::ExchangeTime all_reduce = [](Bytes) { return Seconds{}; }, all_to_all;

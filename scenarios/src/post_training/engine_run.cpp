@@ -20,8 +20,7 @@ std::size_t EngineClock::add(const PlannedAnswer& answer) {
   sequence.remaining = answer.tokens;
   waiting_.push_back(sequence);
   answers_.push_back(answer);
-  const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
-  if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
+  if (answer.calls.size() > most_calls(answer)) answers_.back().calls.resize(most_calls(answer));
   has_calls_ = has_calls_ || !answers_.back().calls.empty();
   run_.starts.emplace_back();
   run_.ends.emplace_back();
@@ -76,7 +75,7 @@ void EngineClock::leave(std::size_t prompt) {
 
 /// Gives a sequence the token that comes at `time` with the last of its keys and values.
 void EngineClock::take_token(Sequence& s, Seconds time) {
-  if (to_next_call(s) < 2) return;
+  if (to_next_call(s) < 1) return;
   if (s.generated == 0) run_.first_tokens[s.index] = time;
   s.generated += 1;
   s.remaining -= 1;
@@ -104,10 +103,11 @@ void EngineClock::spend_prefill() {
   for (const Sequence& s : running_) add_prompt(prompts, s, s.pending);
   const double all = prompts.count;
   const Seconds begin = run_.time;
-  double computed = 0, end_of_pass = 0;
+  double computed = 0, end_of_pass = 0, recomputed = 0;
   Seconds end = begin;
   for (Sequence& s : running_) {
     if (!std::exchange(s.starts, false) || all == 0) continue;
+    if (s.is_recomputed) recomputed += s.pending;
     computed += std::exchange(s.pending, 0);
     if (computed > end_of_pass) {
       end_of_pass = limits_.pass_tokens > 0
@@ -118,6 +118,7 @@ void EngineClock::spend_prefill() {
     take_token(s, end);
   }
   run_.prefill += end - begin;
+  if (recomputed > 0) run_.recomputed += recomputed / all * (end - begin);
   run_.time = end;
 }
 
@@ -148,7 +149,9 @@ void EngineClock::take_back() {
       continue;
     }
     away_.erase(away_.begin() + static_cast<std::ptrdiff_t>(i));
+    run_.call_time += answers_[s.index].calls[s.calls - 1];
     s.added += limits_.call_tokens;
+    s.is_recomputed = false;
     if (s.has_cache) {
       if (limits_.call_tokens > 0)
         start(s, limits_.call_tokens);
@@ -178,7 +181,9 @@ void EngineClock::admit() {
     const double uncomputed = next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
     ++prompts_[prompt];
     if (next.generated == 0) run_.starts[next.index] = run_.time;
-    start(next, uncomputed);
+    Sequence admitted_next = next;
+    admitted_next.is_recomputed = next.generated > 0;
+    start(admitted_next, uncomputed);
     waiting_.pop_front();
   }
   if (limits_.chunk == 0) spend_prefill();
@@ -234,8 +239,10 @@ void EngineClock::plan_part() {
     part_.end = back;
     return;
   }
-  preempt_until_it_fits();
-  if (!prefilling_.empty()) return plan_chunk();
+  // Answers that the pass of their prompt has ended leave first, in a part without steps.
+  const bool has_steps = next_steps() > 0;
+  if (has_steps) preempt_until_it_fits();
+  if (has_steps && !prefilling_.empty()) return plan_chunk();
   part_.steps = part_.counted_steps >= 0 ? part_.counted_steps : next_steps();
   double contexts = 0;
   for (const Sequence& s : running_) contexts += context(s);
@@ -243,7 +250,7 @@ void EngineClock::plan_part() {
   // The mean context of these steps: the first one sees it as it is now, the last one `steps` - 1 tokens more.
   part_.step = costs_.decode(static_cast<int>(running_.size()), contexts / batch + (part_.steps - 1) / 2);
   const Seconds step = part_.step.sum();
-  if (back < part_.begin + part_.steps * step)
+  if (has_steps && back < part_.begin + part_.steps * step)
     part_.steps = std::clamp(std::ceil((back - part_.begin) / step), 1.0, part_.steps);
   part_.end = part_.begin + part_.steps * step;
 }
@@ -253,11 +260,15 @@ void EngineClock::plan_chunk() {
   const double batch = static_cast<double>(running_.size()), room = std::max(1.0, limits_.chunk - batch);
   double contexts = 0;
   PromptTokens prompts;
+  double recomputed = 0;
   for (const Sequence& s : running_) contexts += context(s);
   for (const Sequence& s : prefilling_) {
-    add_prompt(prompts, s, std::min(s.pending, room - prompts.count));
+    const double tokens = std::min(s.pending, room - prompts.count);
+    add_prompt(prompts, s, tokens);
+    if (s.is_recomputed) recomputed += tokens;
     if (prompts.count >= room) break;
   }
+  recomputed_share_ = recomputed / prompts.count;
   if (!running_.empty()) {
     part_.steps = 1;
     part_.step = costs_.decode(static_cast<int>(running_.size()), contexts / batch);
@@ -308,6 +319,7 @@ std::vector<std::size_t> EngineClock::advance() {
   const auto batch = static_cast<double>(running_.size());
   run_.cache_peak = std::max(run_.cache_peak, part.counted_steps == part.steps ? part.cache : cache_after(part.steps));
   run_.prefill += part.prefill;
+  if (part.prompt_tokens > 0) run_.recomputed += recomputed_share_ * part.prefill;
   run_.time += part.prefill;
   const Seconds first_token = run_.time + part.step.sum();
   run_.token_seconds += (in_flight_ + batch * part.steps / 2) * (part.steps * part.step.sum().value);
@@ -358,32 +370,6 @@ void EngineClock::give_up_cache() {
   running_.clear();
   for (Sequence& s : away_) s.has_cache = false;
   prompts_.clear();
-}
-
-AnswerTimes answer_times(const std::vector<const EngineRun*>& runs, Seconds from) {
-  std::vector<Seconds> firsts;
-  AnswerTimes times;
-  double longer_answers = 0;
-  for (const EngineRun* run : runs)
-    for (std::size_t i = 0; i < run->ends.size(); ++i) {
-      if (run->ends[i] <= from) continue;
-      firsts.push_back(run->first_tokens[i] - run->arrivals[i] + run->request);
-      times.first_token += firsts.back();
-      if (run->answer_tokens[i] < 2) continue;
-      times.token += (run->ends[i] - run->first_tokens[i]) / (run->answer_tokens[i] - 1);
-      longer_answers += 1;
-    }
-  if (firsts.empty()) return times;
-  times.first_token = times.first_token / static_cast<double>(firsts.size());
-  if (longer_answers > 0) times.token = times.token / longer_answers;
-  const auto of_hundred = [&firsts](std::size_t percent) {
-    const auto place = static_cast<std::ptrdiff_t>((firsts.size() * percent + 99) / 100 - 1);
-    std::nth_element(firsts.begin(), firsts.begin() + place, firsts.end());
-    return firsts[static_cast<std::size_t>(place)];
-  };
-  times.median_first_token = of_hundred(50);
-  times.late_first_token = of_hundred(99);
-  return times;
 }
 
 EngineRun run_engine_for(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,

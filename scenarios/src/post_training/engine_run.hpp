@@ -36,6 +36,11 @@ struct EngineLimits {
   double whole_answer = 0;
 };
 
+/// Returns the most calls that an answer makes.
+inline std::size_t most_calls(const PlannedAnswer& answer) {
+  return static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
+}
+
 /// Returns the limits of one of the engines that share the sandboxes. If these do not divide, the first engines have one
 /// more. `all`: limits of each engine, with the sandboxes of all.
 inline EngineLimits limits_of_engine(EngineLimits all, std::size_t engine, std::size_t engines) {
@@ -63,7 +68,13 @@ struct EngineRun {
   std::int64_t preemptions = 0;
   std::int64_t refusals = 0;  ///< times that the cache had no room for the next answer, while others ran
   Bytes cache_peak;           ///< most bytes of keys, values and states on one GPU
+  Seconds recomputed;         ///< part of `prefill`, by its tokens, for sequences that had keys and values before
+  Seconds call_time;          ///< sum of the times of the calls that have ended
 
+  /// Adds the sums of another run, without its answers and the peak of its cache.
+  void add(const EngineRun&);
+  /// Returns the sums since an earlier run, divided by `count`; preemptions and refusals are not divided.
+  EngineRun mean_since(const EngineRun& before, double count) const;
   Seconds busy() const { return prefill + decode.sum(); }
 };
 
@@ -75,7 +86,7 @@ struct EngineRun {
 /// longest answer must fit alone.
 ///
 /// The pass that computes the last of a sequence's keys and values also gives its next token (and those of sequences that
-/// wait for the same prompt), unless that is the last one before a call or the end: a decode step gives that one.
+/// wait for the same prompt). If that is its last one, the answer ends with the pass.
 ///
 /// Prompts (and results of calls, and sequences that gave up their keys and values) are computed in passes of their own,
 /// for which decoding waits. With `EngineLimits::chunk`, steps have chunks of them beside one token of each running
@@ -117,6 +128,7 @@ class EngineClock {
     Seconds back;                                    // end of the call that it waits for
     bool has_cache = true;                           // while it waits for a call
     double pending = 0;                              // tokens to compute before it runs
+    bool is_recomputed = false;                      // its pending tokens were computed before
     bool starts = false;                             // it was admitted, and the pass of its prompt was not spent yet
   };
   /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`. With tokens of prompts, it is
@@ -136,7 +148,8 @@ class EngineClock {
   EngineLimits limits_;
   Bytes prompt_cache_, states_;  // keys and values of a prompt, and states of a sequence
   bool has_calls_ = false;
-  double in_flight_ = 0;  // tokens of unfinished answers
+  double in_flight_ = 0;         // tokens of unfinished answers
+  double recomputed_share_ = 0;  // share of the tokens of the planned chunk that were computed before
   std::vector<PlannedAnswer> answers_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first

@@ -88,22 +88,9 @@ void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
   r.parts = {run.prefill / count,          run.decode.products / count, run.decode.cache / count,
              run.decode.exchanges / count, run.decode.host / count,     run.call_wait / count};
   r.engine_limit = largest_part(r.parts);
+  r.recomputed = run.recomputed / count;
   r.token_time = run.decode.sum() / run.steps;
   r.sequences = (run.tokens - run.prefill_tokens) / run.steps;
-}
-
-/// Adds the parts of the time of a run to another one.
-void add_run(EngineRun& sum, const EngineRun& run) {
-  sum.time += run.time;
-  sum.prefill += run.prefill;
-  sum.call_wait += run.call_wait;
-  sum.decode.products += run.decode.products;
-  sum.decode.cache += run.decode.cache;
-  sum.decode.exchanges += run.decode.exchanges;
-  sum.decode.host += run.decode.host;
-  sum.steps += run.steps;
-  sum.tokens += run.tokens;
-  sum.prefill_tokens += run.prefill_tokens;
 }
 
 /// Fills the answers that the step trains on: those to prompts that have ended at `end`. `ends`: end of each prompt.
@@ -159,7 +146,7 @@ Rounds run_rounds(const PostTrainingChoice& choice, const EngineCosts& costs, co
     for (const EngineRun& run : round.runs)
       if (run.time > slowest->time) slowest = &run;
     rounds.end += slowest->time.value;
-    add_run(rounds.slowest, *slowest);
+    rounds.slowest.add(*slowest);
     for (EngineRun& run : round.runs) rounds.all.runs.push_back(std::move(run));
   }
   return rounds;
@@ -232,6 +219,9 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.busy_engine.value = busy;
   r.engine_tokens = tokens;
   add_parts(slowest, 1, r);
+  Seconds calls;
+  for (const EngineRun& run : all.runs) calls += run.call_time;
+  if (choice.tools.sandboxes > 0) r.busy_sandboxes = calls / (choice.tools.sandboxes * Seconds{end});
   add_trained_answers(choice, ends, end, r);
   std::vector<double> taken_ends;
   for (std::size_t i = 0; i < all.ends.size(); ++i)
@@ -275,13 +265,15 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.by_start = choice.asynchrony->by_start;
   loop.partial_rollouts = choice.asynchrony->partial_rollouts;
   loop.training_half = Seconds{training_half};
-  loop.fetch = choice.stack.controller.answer_time(static_cast<double>(choice.samples()) * choice.padded_tokens);
+  loop.fetch = r.fetch =
+      choice.stack.controller.answer_time(static_cast<double>(choice.samples()) * choice.padded_tokens);
   loop.weights = r.weights;
   const AsynchronousRun run = run_asynchronous(*costs.prices, engine_limits(choice), loop);
   r.generation = run.generation;
   r.answers = run.answers;
   r.waiting = run.waiting;
-  r.hidden.value = std::max(0.0, r.generation.value - r.waiting.value);
+  r.hidden.value = std::max(0.0, (r.generation + r.fetch - r.waiting).value);
+  r.unsettled = run.unsettled;
   r.step_time = run.step;
   r.idle_engines = 1 - run.busy_share;
   r.mean_staleness = run.mean_staleness;
@@ -301,6 +293,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
     r.in_flight = costs.prices->prefill(
         {std::max(1.0, r.token_seconds / (r.engines * r.step_time.value)), std::max(1.0, r.mean_answer), 0});
   add_parts(run.engines, r.engines, r);
+  if (choice.tools.sandboxes > 0) r.busy_sandboxes = run.engines.call_time / (choice.tools.sandboxes * r.step_time);
   r.limit = r.waiting > start_wait(r) ? LoopLimit::generation : LoopLimit::training;
 }
 
@@ -319,9 +312,10 @@ PostTrainingResult::Pool pool_of(const char* name, int gpus, const NamedTimes& t
 }
 
 /// Fills what each pool of GPUs does in a step. One step off, training begins with the step, and waits at its end.
+/// Engines of an asynchronous loop do not end together, so that their GPUs generate as long as an engine does in the mean.
 void add_pools(const PostTrainingChoice& choice, PostTrainingResult& r) {
   const bool shares = r.colocated_gpus > 0;
-  const Seconds none, generation = shares ? r.generation : std::min(r.generation, r.step_time - r.weights),
+  const Seconds none, generation = choice.asynchrony ? r.busy_engine : r.generation,
                       before = shares || choice.one_step_off ? none : r.waiting,
                       after = choice.one_step_off ? r.waiting : none;
   const int apart_gpus = choice.own_gpus();
@@ -338,16 +332,21 @@ void add_pools(const PostTrainingChoice& choice, PostTrainingResult& r) {
                             {{"generation", shares ? generation : none},
                              {"waiting", before},
                              {"log-probabilities", r.log_probabilities},
+                             {"waiting", r.values_wait},
                              {"training", r.training},
+                             {"waiting", r.updates_wait},
                              {"loop", r.loop},
                              {"waiting", after},
                              {"weights", r.weights},
                              {"reload", r.reload}}));
   if (r.critic_gpus == 0) return;
-  const Seconds first = shares ? generation : before;
-  r.pools.push_back(
-      pool_of("critic", r.critic_gpus,
-              {{"waiting", first}, {"critic", r.critic}, {"waiting", std::max(none, r.step_time - first - r.critic)}}));
+  const Seconds first = shares ? generation : before, passes = r.log_probabilities + r.values_wait;
+  r.pools.push_back(pool_of("critic", r.critic_gpus,
+                            {{"waiting", first},
+                             {"critic", r.critic_values},
+                             {"waiting", passes - r.critic_values},
+                             {"critic", r.critic - r.critic_values},
+                             {"waiting", std::max(none, r.step_time - first - passes - r.critic + r.critic_values)}}));
 }
 
 void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
@@ -383,7 +382,7 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
   r.reload_copies = choice.shares_gpus() ? host_copies(choice.generators.node, r.moved_states) : Seconds{};
   r.reload = choice.shares_gpus() ? choice.stack.reload + r.reload_copies : Seconds{};
   r.loop = choice.stack.loop;
-  const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;
+  const double training_half = r.training_half().value;
   if (choice.asynchrony) {
     run_asynchronous_step(choice, model, training_half, r);
   } else {
@@ -400,9 +399,7 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
   }
   // Engines of an asynchronous loop do not end together, so that their GPUs are idle by their mean.
   r.idle_generation = choice.asynchrony ? r.idle_engines : 1 - r.generation.value / r.step_time.value;
-  // A critic on its own GPUs keeps the policy's waiting with what the policy does not hide.
-  const double critic_only = r.critic_gpus > 0 ? r.critic.value - r.hidden_critic.value : 0;
-  r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;
+  r.idle_training = 1 - (r.training + r.log_probabilities) / r.step_time;
   if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;
   add_pools(choice, r);
   add_rates(choice, r);
@@ -415,6 +412,8 @@ Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& 
   PostTrainingResult step;
   step.training = r.training;
   step.log_probabilities = r.log_probabilities;
+  step.values_wait = r.values_wait;
+  step.updates_wait = r.updates_wait;
   step.training_gpus = r.training_gpus;
   step.colocated_gpus = r.colocated_gpus;
   step.policy_ranks = r.policy_ranks;
@@ -428,8 +427,11 @@ GenerationResult generation_result(const PostTrainingChoice& choice, const Netwo
   GenerationResult r;
   PostTrainingResult& p = r.engines;
   generate_answers(choice, model, p);
-  p.generation += choice.engine.host_request;  // the last answer, too, is a request outside of the steps
-  p.parts.host += choice.engine.host_request;
+  // Requests that come one after another take their times outside of the engine one after another too.
+  const std::int64_t in_turn = choice.concurrency > 0 ? (choice.prompts - 1) / choice.concurrency + 1 : 1;
+  const Seconds outside = static_cast<double>(in_turn) * choice.engine.host_request;
+  p.generation += outside;
+  p.parts.host += outside;
   r.requests_per_s = static_cast<double>(choice.samples()) / p.generation.value;
   r.tokens_per_s = r.requests_per_s * p.mean_answer;
   r.tokens_per_s_per_gpu = r.tokens_per_s / p.generation_gpus;

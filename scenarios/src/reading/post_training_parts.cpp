@@ -172,6 +172,10 @@ std::vector<WeightTransfer> read_transfers(Fields& section, const Catalog& catal
   std::vector<WeightTransfer> transfers;
   for (const Node& entry : entries)
     transfers.push_back(read_weight_transfer(catalog.resolve("weight-transfer", entry)));
+  if (stated && apart && transfers.front().within_gpus)
+    section.refuse("weights",
+                   fmt::format("{} works among the workers of each GPU, and generation.nodes have others; nearest: {}",
+                               transfers.front().name, stack.apart_transfer));
   return transfers;
 }
 

@@ -12,6 +12,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kTokenUnit = 64;  ///< sequences of packs have a multiple of this number of tokens
+constexpr double kNearlyFull = 0.92;     ///< share of a pack from which on its sequences are kept
 
 /// Reads the engines.
 void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& catalog) {
@@ -23,6 +24,7 @@ void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& cat
   read_engine_degrees(choice.layout, fields);
   choice.tensor_place = fields.place_of("tensor_parallel");
   choice.data_place = fields.place_of("data_parallel");
+  choice.states_copies = fields.has("data_parallel");
   choice.expert_place = fields.place_of("expert_parallel");
   const auto format = [&fields](Key key, std::size_t formats) {
     const std::vector<std::string> names(engine_formats().begin(), engine_formats().begin() + formats);
@@ -50,16 +52,18 @@ void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& cat
 
 /// Reads `generation` of a loop: the engines, and the nodes that only generate.
 void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
-  Fields fields(
-      section.required_child(
-          {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
-      choice.engine_key);
+  const Node& engines = section.required_child(
+      {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."});
+  if (engines.kind == Node::Kind::null)
+    section.refuse("generation", "null, but the algorithm generates answers; expected a map, such as {engine: vllm}");
+  Fields fields(engines, choice.engine_key);
   read_engines(choice, fields, catalog);
   choice.nodes = fields.integer_within<int>(
       {"nodes",
        "Number of nodes of the cluster that only generate, for example 1; the others train. 0: all nodes do both, one "
        "after the other."},
       0, 1 << 20, 0);
+  choice.nodes_place = fields.place_of("nodes");
   choice.is_hybrid = fields.boolean({"hybrid",
                                      "Whether the GPUs that train generate too, before they train, beside the `nodes` "
                                      "that only generate. Only with schedule: synchronous."},
@@ -86,6 +90,18 @@ void read_log_probabilities(PostTrainingChoice& choice, Fields& section) {
       {"micro_batch_size", "Number of samples (or packs) in one forward pass of a rank, for example 4."}, 1, 1 << 20,
       1);
   fields.finish();
+}
+
+/// Returns the number of experts of the policy. 0: it has none, or cannot be read.
+std::int64_t experts_of(const Node& document, const Catalog& catalog) {
+  const Node* model = document.find("model");
+  if (!model) return 0;
+  try {
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", *model));
+    return entry.transformer() ? entry.transformer()->experts.count : 0;
+  } catch (const UserError&) {  // the reader of the model says why
+    return 0;
+  }
 }
 
 /// Returns the scalar at a key of a section of the document. Null: it is not stated as a scalar.
@@ -126,13 +142,22 @@ void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   nodes->scalar = fmt::format("{}", rest - choice.nodes);
 }
 
-/// Names the longest prompts that leave room for the longest answer, or else for an answer of one token. `most`: tokens of
-/// both.
-std::string nearest_prompt(const PostTrainingChoice& choice, double most) {
-  const auto answer = static_cast<double>(choice.lengths.most);
-  if (most - answer >= 1) return fmt::format("nearest: {:.0f}, before answers of up to {:.0f}", most - answer, answer);
-  if (most >= 2) return fmt::format("nearest: {:.0f}, with post_training.answer_tokens.most: 1", most - 1);
-  return "expected fewer tokens of results of tools";
+/// Chooses the sequences of a pack: as many as it holds samples, or else one more or less, if the pack is not `kNearlyFull`
+/// of `filled`, the tokens of the samples in it.
+void fill_pack(SamplePacks& pack, double filled) {
+  const std::int64_t samples = std::max<std::int64_t>(1, std::llround(filled / pack.sample_tokens));
+  const auto tokens_of = [filled](std::int64_t sequences) {
+    // Tensor and context ranks split the tokens of a sequence evenly.
+    const std::int64_t tokens = std::llround(filled / static_cast<double>(sequences));
+    return tokens < kTokenUnit ? std::max<std::int64_t>(1, tokens) : tokens / kTokenUnit * kTokenUnit;
+  };
+  for (const std::int64_t sequences : {samples, samples - 1, samples + 1}) {
+    const std::int64_t tokens = sequences > 0 ? tokens_of(sequences) : 0, all = sequences * tokens;
+    if (sequences != samples && (all <= pack.sequences * pack.tokens || static_cast<double>(all) > filled)) continue;
+    pack.sequences = sequences;
+    pack.tokens = tokens;
+    if (static_cast<double>(all) >= kNearlyFull * filled) return;
+  }
 }
 
 /// Rewrites the plan for packs of samples, or checks that padded samples are long enough.
@@ -151,7 +176,7 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
          fmt::format("post_training.prompt_tokens: prompts of {} tokens{} alone are longer than the {} of "
                      "plan.seq_length, with one token of an answer; {}",
                      choice.prompt_tokens, results > 0 ? fmt::format(" with {} of results of tools", results) : "",
-                     seq_length, nearest_prompt(choice, static_cast<double>(seq_length) - results)));
+                     seq_length, choice.nearest_prompt(static_cast<double>(seq_length) - results)));
   if (longest > static_cast<double>(seq_length))
     fail(length->place, fmt::format("plan.seq_length: {}, but a prompt of {} and an answer of {} tokens{} are {}; "
                                     "expected at least that, or post_training.answer_tokens.most: {:.0f}",
@@ -166,10 +191,7 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   pack.sample_tokens = (read + std::accumulate(choice.answers.begin(), choice.answers.end(), 0.0)) /
                        static_cast<double>(choice.answers.size());
   const double filled = choice.stack.pack_fill * static_cast<double>(seq_length);
-  pack.sequences = std::max<std::int64_t>(1, std::llround(filled / pack.sample_tokens));
-  // Tensor and context ranks split the tokens of a sequence evenly.
-  const std::int64_t tokens = std::llround(filled / static_cast<double>(pack.sequences));
-  pack.tokens = tokens < kTokenUnit ? std::max<std::int64_t>(1, tokens) : tokens / kTokenUnit * kTokenUnit;
+  fill_pack(pack, filled);
   Node& plan = *document.find("plan");
   std::int64_t micro_batch = 1;
   if (const Node* node = plan.find("micro_batch_size"); node && node->kind != Node::Kind::null)
@@ -226,6 +248,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->place = node.place;
   Fields section(node, "post_training");
   choice->algorithm = read_algorithm(section);
+  choice->experts = experts_of(document, catalog);
   const bool has_rollouts = choice->algorithm.has_rollouts;
   std::vector<std::string> needed{"answer_tokens", "prompts", "prompt_tokens"};
   if (has_rollouts) needed.emplace_back("generation");
@@ -334,6 +357,7 @@ std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const 
   auto choice = std::make_shared<PostTrainingChoice>();
   choice->place = found->place;
   choice->section_key = choice->engine_key = "generation";
+  choice->experts = experts_of(document, catalog);
   Fields section(*found, "generation");
   section.require_all({"answer_tokens", "prompt_tokens", "requests"});
   choice->prompts = section.integer_within<std::int64_t>(
@@ -352,99 +376,6 @@ std::shared_ptr<PostTrainingChoice> take_generation(const Node& document, const 
   read_engines(*choice, section, catalog);
   section.finish();
   return choice;
-}
-
-bool divides_nodes(int engine_gpus, const NodeType& node, int nodes) {
-  const int gpus = node.gpus * nodes;
-  return engine_gpus <= gpus && gpus % engine_gpus == 0 &&
-         (engine_gpus <= node.gpus ? node.gpus % engine_gpus == 0 : engine_gpus % node.gpus == 0);
-}
-
-bool PostTrainingChoice::holds_engines(int engine_gpus) const {
-  return divides_nodes(engine_gpus, generators.node, std::gcd(nodes, generators.nodes));
-}
-
-void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
-  if (!choice.algorithm.has_rollouts) return;
-  if (!training.others.empty())
-    fail(choice.place,
-         choice.section_key + ": expected nodes of one type; engines on different nodes are not modelled");
-  choice.generators = training;
-  choice.generators.nodes = choice.nodes + (choice.shares_gpus() ? training.nodes : 0);
-  const int gpus = choice.generators.gpus(), node = training.node.gpus, engine = choice.layout.gpus(),
-            apart_gpus = choice.own_gpus();
-  const bool has_copies = choice.layout.data > 1;
-  if (!choice.holds_engines(engine)) {
-    int nearest_fit = 1;
-    for (int n = 1; n <= std::min(gpus, engine); ++n)
-      if (choice.holds_engines(n) && n % (has_copies ? choice.layout.tensor : std::min(n, choice.layout.expert)) == 0)
-        nearest_fit = n;
-    const bool by_tensor = !has_copies || nearest_fit % choice.layout.tensor != 0,
-               by_data = !by_tensor && choice.data_place.line > 0;
-    fail(by_tensor ? choice.tensor_place
-         : by_data ? choice.data_place
-                   : choice.expert_place,
-         fmt::format("{}.{}: {} GPUs an engine do not divide {} in nodes of {}; nearest: {}", choice.engine_key,
-                     by_tensor ? "tensor_parallel"
-                     : by_data ? "data_parallel"
-                               : "expert_parallel",
-                     engine,
-                     apart_gpus > 0 && apart_gpus < gpus
-                         ? fmt::format("both the {} GPUs that only generate and the {} that train too,", apart_gpus,
-                                       gpus - apart_gpus)
-                         : fmt::format("{} GPUs", gpus),
-                     node, by_data ? nearest_fit / choice.layout.tensor : nearest_fit));
-  }
-  const Gpu& gpu = training.node.gpu;
-  const auto lacks = [&gpu](EngineFormat format) {
-    const Precision units = format == EngineFormat::nvfp4 ? Precision::fp4 : Precision::fp8;
-    return format != EngineFormat::bf16 && format != EngineFormat::mxfp4 &&
-           gpu.peak[static_cast<std::size_t>(units)].value == 0;
-  };
-  const bool has_fp8 = !lacks(EngineFormat::fp8);
-  if (lacks(choice.layout.weights))
-    fail(choice.precision_place, fmt::format("{}.precision: {} has no {}; expected {}", choice.engine_key, gpu.name,
-                                             engine_formats()[static_cast<std::size_t>(choice.layout.weights)],
-                                             has_fp8 ? "fp8 or bf16" : "bf16"));
-  // Any GPU reads keys and values of 8 bits, which kernels widen.
-  if (choice.layout.cache == EngineFormat::nvfp4 && lacks(EngineFormat::nvfp4))
-    fail(choice.cache_place,
-         fmt::format("{}.cache: {} has no nvfp4; expected fp8 or bf16", choice.engine_key, gpu.name));
-  if (choice.concurrency % choice.engines() != 0)
-    fail(choice.concurrency_place,
-         fmt::format("generation.concurrency: {} prompts at a time do not divide over {} engines; nearest: {}",
-                     choice.concurrency, choice.engines(), nearest_multiples(choice.engines(), choice.concurrency)));
-  if (choice.tools.sandboxes > 0 && choice.tools.sandboxes < choice.engines())
-    fail(choice.tools.place, fmt::format("post_training.tools.sandboxes: {}, but {} engines share them; nearest: {}",
-                                         choice.tools.sandboxes, choice.engines(), choice.engines()));
-}
-
-void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, const Place& place) {
-  if (choice.samples() % samples != 0)
-    fail(place, fmt::format("plan.global_batch_size: {} samples do not divide the {} of a step (post_training.prompts "
-                            "x samples_per_prompt); nearest: {}",
-                            samples, choice.samples(), nearest_divisors(choice.samples(), samples)));
-  if (samples % choice.algorithm.pair != 0)
-    fail(place,
-         fmt::format("plan.global_batch_size: {} samples split a pair of a chosen and a rejected answer; nearest: {}",
-                     samples, samples * choice.algorithm.pair));
-  choice.training_samples = samples;
-}
-
-void require_positions(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const TransformerConfig* config = model.transformer();
-  if (!config || config->max_position_embeddings <= 0) return;
-  const auto positions = static_cast<double>(config->max_position_embeddings);
-  const double before = choice.most_tokens_read(), longest = before + static_cast<double>(choice.lengths.most);
-  if (longest <= positions) return;
-  fail(choice.place,
-       fmt::format("{}.answer_tokens.most: {} tokens after {:.0f} of a prompt{} are lengths beyond the context of {}, "
-                   "{:.0f} positions; {}",
-                   choice.section_key, choice.lengths.most, before,
-                   choice.tools.calls > 0 ? " and results of tools" : "", model.name, positions,
-                   before + 1 <= positions ? fmt::format("expected at most {:.0f}", positions - before)
-                                           : "prompts alone are longer; prompt_tokens: " +
-                                                 nearest_prompt(choice, positions - (before - choice.prompt_tokens))));
 }
 
 }  // namespace trainyard

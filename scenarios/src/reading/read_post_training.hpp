@@ -72,7 +72,9 @@ struct PostTrainingChoice {
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
-  Place place, tensor_place, data_place, expert_place, precision_place, cache_place;
+  bool states_copies = false;         ///< the scenario states generation.data_parallel
+  std::int64_t experts = 0;           ///< experts of the policy; 0: it has none
+  Place place, nodes_place, tensor_place, data_place, expert_place, precision_place, cache_place;
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
@@ -87,6 +89,9 @@ struct PostTrainingChoice {
   double read_tokens(std::size_t sample) const;
   /// Returns the tokens of a prompt and of the results of all calls of tools.
   double most_tokens_read() const;
+  /// Names the longest prompts that leave room for the longest answer, or else for an answer of one token. `most`: tokens
+  /// of both.
+  std::string nearest_prompt(double most) const;
   bool has_dynamic_batches() const { return packs && packs->most_tokens > 0; }
   Sources sources() const;
 };
@@ -112,7 +117,7 @@ void place_engines(PostTrainingChoice&, const ClusterSpec& training);
 void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Place&);
 
 /// Throws UserError, with the nearest lengths, if the longest answer with its prompt does not fit into the positions of
-/// the model.
-void require_positions(const PostTrainingChoice&, const NetworkEntry&);
+/// the policy or of a model beside it, and if such a model is no decoder.
+void require_positions(const PostTrainingChoice&, const NetworkEntry& policy, const Catalog&);
 
 }  // namespace trainyard

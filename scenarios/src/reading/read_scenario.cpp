@@ -377,8 +377,8 @@ Scenario read(Node document, const std::string& name, const Scenario* base = nul
                                          s.optimizer.name));
   read_model(s, model, catalog, plan, base);
   refuse_missing_parts(s);
-  if (post_training && !s.plan.inference) require_positions(*post_training, s.model.entry);
-  if (generation) require_positions(*generation, s.model.entry);
+  if (post_training && !s.plan.inference) require_positions(*post_training, s.model.entry, catalog);
+  if (generation) require_positions(*generation, s.model.entry, catalog);
   take_expert_loads(s);
   share_tables(s, plan.has("expert_parallel"));
   if (plan.has("training"))

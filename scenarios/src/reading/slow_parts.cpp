@@ -53,8 +53,10 @@ Straggler read_straggler(const Node& node, int ranks) {
   }
   const auto factor = [&fields] {
     constexpr double least = 1e-6;
-    return fields.number({"factor", "Factor on the compute time of the slow ranks, for example 1.5."}, least,
-                         kMostFactor);
+    return fields.number({"factor",
+                          "Factor on the time of kernels of the slow ranks and on that of their hosts' launches, for "
+                          "example 1.5."},
+                         least, kMostFactor);
   };
   switch (s.kind) {
     case StragglerKind::constant:

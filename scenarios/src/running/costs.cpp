@@ -89,15 +89,14 @@ double used_ports(const DeviceGraph& graph, const ClusterSpec& part) {
   return ports;
 }
 
-void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
-  const ClusterSpec& cluster = run.scenario.cluster;
+void add_network(const ClusterSpec& cluster, const ClusterMachine& machine, std::vector<PoweredDevices>& all) {
   if (!cluster.uses_hcas()) return;
   // The power of adapters and switches hardly depends on their traffic.
   for (const auto& [type, nodes] : cluster.counted_types())
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
   for (const ClusterSpec& part : cluster.parts()) {
     const bool counts_ports = part.switch_power.is_given() && part.switch_ports > 0 && part.switch_rate.value > 0;
-    const double switches = counts_ports ? used_ports(run.machine.cluster.graph(), part) / part.switch_ports : 1;
+    const double switches = counts_ports ? used_ports(machine.graph(), part) / part.switch_ports : 1;
     all.push_back({"switch", switches, part.switch_power});
   }
 }
@@ -170,7 +169,7 @@ void book_energy(const StepRun& run, Result& r) {
   add_gpus(run, r.step_time.value, all);
   for (const auto& [type, nodes] : s.cluster.counted_types())
     all.push_back({"CPU", static_cast<double>(nodes) * type->sockets, type->cpu.power, cpu_utilization(run, *type, r)});
-  add_network(run, all);
+  add_network(s.cluster, run.machine.cluster, all);
   r.energy = energy_of(all, r.step_time.value, s.site);
 }
 
@@ -216,22 +215,31 @@ void book_loop_energy(const Scenario& s, Result& r) {
     engine = {p.busy_engine.value * (e.prefill + e.products + e.cache).value / work,
               p.busy_engine.value * e.exchanges.value / work};
   const double critic_nodes = p.critic_gpus > 0 ? loop.critic_nodes() : 0;
-  const double of_critic = critic_nodes > 0 ? (p.critic - p.hidden_critic).value : 0;
-  LoopNodes training{1, std::max(0.0, (p.training + p.log_probabilities - p.controller).value - of_critic), {}};
+  LoopNodes training{1, std::max(0.0, (p.training + p.log_probabilities - p.controller).value), {}};
   if (loop.shares_gpus()) training.engine = engine;
   std::vector<LoopNodes> all{training};
   if (loop.has_own_nodes()) all.push_back({static_cast<double>(loop.nodes) / s.cluster.nodes, 0, engine});
   if (critic_nodes > 0) all.push_back({critic_nodes / s.cluster.nodes, p.critic.value, {}});
   std::map<std::string, double> parts;
-  double machine = 0, gpus = 0;
+  double machine = 0, gpus = 0, more_idle = 0;
   for (const LoopNodes& nodes : all) {
     add_loop_nodes(s, r, nodes, parts);
     machine += nodes.share;
   }
   for (const auto& [type, count] : s.cluster.counted_types()) gpus += machine * count * type->gpus;
+  if (const ClusterSpec all_nodes = loop_machine(s); !s.cluster.uses_hcas() && all_nodes.uses_hcas()) {
+    // The training half has one node, so that no network is in its energy.
+    std::vector<PoweredDevices> devices;
+    add_network(all_nodes, ClusterMachine(all_nodes, s.software), devices);
+    const Energy network = energy_of(devices, p.step_time.value, s.site);
+    for (const auto& [part, joules] : network.parts) parts[part] += joules;
+    if (!network.not_stated.empty())
+      r.energy->not_stated += (r.energy->not_stated.empty() ? "" : ", ") + network.not_stated;
+    more_idle = network.idle_power;
+  }
   r.energy->parts = std::move(parts);
   r.energy->gpu_power = r.energy->parts["GPU"] / p.step_time.value / gpus;
-  r.energy->idle_power *= machine;
+  r.energy->idle_power = r.energy->idle_power * machine + more_idle;
 }
 
 std::optional<double> cluster_hour(const ClusterSpec& cluster,

@@ -312,14 +312,17 @@ std::string what_if_in_words(const std::string& resource_class, double factor) {
   if (resource_class == kSlowLinks) return "all links at their full rate";
   if (resource_class == kToolCalls) return fmt::format("1/{} of the time of calls of tools", factor);
   if (resource_class == kFirstStaleness) return "a " + kFirstStaleness;
-  for (const std::string& change : {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreNodes, kStaleness, kSandboxes})
+  if (resource_class == kStartedOrder) return "training on answers as they started";
+  for (const std::string& change :
+       {kMoreGeneratingNodes, kMoreTrainingNodes, kMoreCriticNodes, kMoreNodes, kStaleness, kSandboxes})
     if (resource_class == change) return fmt::format("{}x {}", factor, change);
   return fmt::format("{}x {} rate", factor, resource_class);
 }
 
 std::string limit_in_words(const std::string& resource_class) {
   if (resource_class == kStaleness || resource_class == kFirstStaleness) return "the bound on staleness";
-  if (resource_class == kMoreGeneratingNodes || resource_class == kMoreTrainingNodes)
+  if (resource_class == kMoreGeneratingNodes || resource_class == kMoreTrainingNodes ||
+      resource_class == kMoreCriticNodes)
     return "the number of " + resource_class;
   if (resource_class == kSandboxes) return "the number of sandboxes";
   if (resource_class == kReaders) return "the number of readers";

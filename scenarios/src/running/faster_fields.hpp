@@ -17,8 +17,9 @@ inline const std::string kMemoryCapacity = "memory capacity";
 
 /// Changes of a post-training loop besides faster resources. Its software takes the times `loop` and `reload` of its stack.
 inline const std::string kLoopSoftware = "loop software", kMoreGeneratingNodes = "nodes that generate",
-                         kMoreTrainingNodes = "nodes that train", kMoreNodes = "nodes", kStaleness = "staleness",
-                         kFirstStaleness = "staleness of 1", kSandboxes = "sandboxes", kToolCalls = "calls of tools";
+                         kMoreTrainingNodes = "nodes that train", kMoreCriticNodes = "nodes of the critic",
+                         kMoreNodes = "nodes", kStaleness = "staleness", kFirstStaleness = "staleness of 1",
+                         kSandboxes = "sandboxes", kToolCalls = "calls of tools", kStartedOrder = "order of training";
 
 /// Latency of a read of samples, and the number of threads of a node that read them.
 inline const std::string kStorageLatency = "storage latency", kReaders = "readers";

@@ -47,10 +47,10 @@ void add_critic(const Scenario& s, const Result& training, Bytes resident, PostT
   r.critic.value = updates + values;
   r.critic_states.value = states_of(critic.memory);
   if (apart) {
-    const double policy = r.training.value + r.log_probabilities.value;
-    r.training.value = std::max(r.training.value, updates);
-    r.log_probabilities.value = std::max(r.log_probabilities.value, values);
-    r.hidden_critic.value = r.critic.value - (r.training.value + r.log_probabilities.value - policy);
+    r.critic_values.value = values;
+    r.values_wait.value = std::max(0.0, values - r.log_probabilities.value);
+    r.updates_wait.value = std::max(0.0, updates - r.training.value);
+    r.hidden_critic = r.critic - r.critic_wait();
     r.critic_gpus = scenario.ranks();
     r.critic_peak = critic.memory.peak;
     add_phase("values", pass, pass.memory.peak + critic.memory.optimizer, r);

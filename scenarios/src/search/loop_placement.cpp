@@ -184,7 +184,7 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     row.staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;
     row.step_time = r.step_time.value;
     row.generation = r.generation.value;
-    row.training_half = r.training.value + r.log_probabilities.value + r.loop.value;
+    row.training_half = r.training_half().value;
     if (changed.failures.is_given()) row.goodput = study_loop_failures(changed, r).goodput;
     row.samples_per_s = r.samples_per_s * row.goodput;
     PostTrainingResult judged = r;

@@ -71,7 +71,7 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes, const PostTraini
     }
     split.step_time = r.step_time;
     split.generation = r.generation;
-    split.training_half = r.training + r.log_probabilities + r.loop;
+    split.training_half = r.training_half();
     split.tokens_per_s_per_gpu = r.tokens_per_s_per_gpu;
   } catch (const UserError& e) {
     split.error = e.what();

@@ -156,9 +156,22 @@ Capacity capacity(const Scenario& s) {
   const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
   // Stages of a pipeline may keep fewer micro-batches if these are larger, for the batch stays.
   const bool is_pipeline = s.plan.mesh.pipeline > 1;
+  const std::int64_t of_pack = s.post_training && s.post_training->packs ? s.post_training->packs->sequences : 1;
   for (std::int64_t n = is_pipeline ? samples : std::min(samples, room.largest_micro_batch_size);
        n > 0 && room.safe_micro_batch_size == 0; --n)
-    if (samples % n == 0 && fit(half, with_unchanged_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
+    if (samples % n == 0 && n % of_pack == 0 && fit(half, with_unchanged_batch(s, n), nullptr).is_safe())
+      room.safe_micro_batch_size = n;
+  if (s.post_training && s.post_training->packs) {  // plan.micro_batch_size of a loop counts packs
+    const SamplePacks& packs = *s.post_training->packs;
+    room.counts_packs = true;
+    const auto as_packs = [&](std::int64_t sequences) {
+      return packs.most_tokens > 0
+                 ? sequences * packs.tokens / static_cast<std::int64_t>(s.post_training->padded_tokens)
+                 : sequences / packs.sequences;
+    };
+    room.largest_micro_batch_size = as_packs(room.largest_micro_batch_size);
+    room.safe_micro_batch_size = as_packs(room.safe_micro_batch_size);
+  }
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {

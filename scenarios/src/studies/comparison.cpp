@@ -251,9 +251,10 @@ std::optional<double> Comparison::change_of_step(std::size_t scenario) const {
 
 std::vector<std::pair<std::string, double>> parts_of_loop(const PostTrainingResult& r) {
   std::vector<std::pair<std::string, double>> parts{
-      {"generation", r.generation.value}, {"log-probabilities", r.log_probabilities.value},
-      {"training", r.training.value},     {"weights to engines", r.weights.value},
-      {"reload", r.reload.value},         {"loop", r.loop.value}};
+      {"generation", r.generation.value},  {"log-probabilities", r.log_probabilities.value},
+      {"training", r.training.value},      {"weights to engines", r.weights.value},
+      {"reload", r.reload.value},          {"loop", r.loop.value},
+      {"fetch of answers", r.fetch.value}, {"critic", r.critic_wait().value}};
   parts.emplace_back("hidden", 0 - r.hidden.value);
   return parts;
 }

@@ -48,9 +48,15 @@ void add_more_nodes(const Scenario& s, double factor, std::vector<LoopChange>& c
   if (!s.document.find("cluster")->find("fabric") && s.cluster.node.fabric.empty())
     more_training.sets.emplace_back("cluster.fabric", "nonblocking");
   changes.push_back(std::move(more_training));
+  const int critic = choice.critic_nodes();
+  if (critic == 0) return;
+  const int more = multiplied(critic, factor);
+  changes.push_back(
+      {kMoreCriticNodes, {cluster(critic, more), {"post_training.critic.nodes", fmt::format("{}", more)}}});
 }
 
 void add_faster_software(const Scenario& s, double factor, std::vector<LoopChange>& changes) {
+  if (!s.post_training->algorithm.has_rollouts) return;  // such algorithms have no time of the loop
   const RlStack& stack = s.post_training->stack;
   Overrides sets;
   const auto divide = [&](const char* key, Seconds time) {
@@ -96,6 +102,8 @@ std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all)
     const double now = choice.asynchrony->staleness, more = std::min(kMostLoopStaleness, now > 0 ? now * factor : 1);
     changes.push_back({now > 0 ? kStaleness : kFirstStaleness, {{kStalenessKey, fmt::format("{}", more)}}, true});
   }
+  if (choice.asynchrony && !choice.asynchrony->by_start && choice.asynchrony->staleness > 0)
+    changes.push_back({kStartedOrder, {{"post_training.order", "started"}}, true});
   return changes;
 }
 
@@ -161,7 +169,8 @@ std::string loop_bottleneck(const std::vector<WhatIf>& what_ifs, Seconds step) {
   constexpr double worth_naming = 0.005;  // share of the step
   const WhatIf* best = nullptr;
   for (const WhatIf& w : what_ifs)
-    if (w.resource_class != kMoreNodes && w.saves(step) >= worth_naming && (!best || w.step_time < best->step_time))
+    if (w.resource_class != kMoreNodes && w.resource_class != kStartedOrder && w.saves(step) >= worth_naming &&
+        (!best || w.step_time < best->step_time))
       best = &w;
   return best ? best->resource_class : "";
 }

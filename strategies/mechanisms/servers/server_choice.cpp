@@ -202,8 +202,9 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
        "When servers answer a push: after the gradients of all workers, within a bound of staleness, or at once."},
       consistency_names(), Consistency::synchronous);
   fields.require_condition({"staleness",
-                            "Number of steps that the fastest worker may be ahead of the slowest, for example 3. "
-                            "Required with consistency stale."},
+                            "Number of steps that the fastest worker may be ahead of the slowest, for example 3. Each "
+                            "worker's gradient is an update of its own, so that at 0 one can still miss those of the "
+                            "others. Required with consistency stale."},
                            choice.consistency == Consistency::stale, "with consistency stale");
   fields.require_condition("backup_workers", choice.is_synchronous(), "with consistency synchronous");
   for (const char* key : {"worker_weights", "mixing_shares"})

@@ -246,17 +246,17 @@ function machine() {
 }
 
 function whatIf() {
-  const all = (answer.what_if || []).slice().sort((a, b) => b.saves_share - a.saves_share);
+  const all = (answer.what_if || []).slice().sort((a, b) => b.saves_share - a.saves_share), time = w => w.step_time_s ?? w.loop_time_s ?? w.generation_time_s;
   if (!all.length) return;
   const of = section(answer.post_training ? 'What if the loop were changed' : 'What if it were faster'), columns = el('div', {class: 'columns'}), left = el('div');
   of.append(columns);
   columns.append(left, table([{name: answer.post_training ? 'change' : 'made faster'}, {name: answer.generation ? 'all after' : 'step', number: true}, {name: 'saves', number: true}],
-    all.map(w => [faster(w), {text: units.seconds(w.step_time_s), sort: w.step_time_s},
+    all.map(w => [faster(w), {text: units.seconds(time(w)), sort: time(w)},
       {text: units.share(w.saves_share), sort: w.saves_share}]), true));
   chart(left, 60 + 26 * all.length, 'what faster resources save', {type: 'bar', data: {labels: all.map(faster),
     datasets: [{data: all.map(w => w.saves_share * 100), backgroundColor: '#3a9a5b'}]}, options: {indexAxis: 'y',
     scales: {x: axis(answer.generation ? 'of the time until the last answer that it saves' : 'of the step time that it saves', v => v + ' %')}, plugins: {legend: {display: false},
-      tooltip: {callbacks: {label: c => `${digits(c.raw)} %, step ${units.seconds(all[c.dataIndex].step_time_s)}`}}}}});
+      tooltip: {callbacks: {label: c => `${digits(c.raw)} %, step ${units.seconds(time(all[c.dataIndex]))}`}}}}});
 }
 
 function path() {

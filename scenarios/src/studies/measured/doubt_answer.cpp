@@ -106,8 +106,7 @@ const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the i
 DoubtAnswer explain_doubt(const Scenario& s, const Result& r, const std::string& file) {
   const StepDoubt doubt = step_doubt(s, r);
   DoubtAnswer a;
-  a.scenario =
-      s.post_training ? r.scenario + ", an optimizer step of its " + r.post_training->training_part() : r.scenario;
+  a.scenario = s.post_training ? r.scenario + ", " + r.post_training->optimizer_step_words() : r.scenario;
   a.step_time = r.step_time.value;
   a.interval = likely_step_times(r.step_time.value, doubt);
   a.no_interval = no_doubt_reason(s);
