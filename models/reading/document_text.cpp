@@ -282,13 +282,14 @@ std::string hint(std::string_view word, const std::vector<std::string>& names) {
   if (const auto modelled = nearest_modelled(word, names))
     return fmt::format("; not modelled yet; nearest: \"{}\" (trainyard help limits)", *modelled);
   constexpr std::size_t shown = 12;
+  const auto near = nearest(word, names);
   std::vector<std::string> longer;
   std::ranges::copy_if(names, std::back_inserter(longer), [word](const auto& name) { return begins_name(word, name); });
-  if (word.size() >= 3 && longer.size() > 1)
+  if (word.size() >= 3 && longer.size() > 1 && near && edit_distance(word, *near) > 1)
     return fmt::format("; {} names begin so: {}{}", longer.size(),
                        fmt::join(longer.begin(), longer.begin() + std::min(longer.size(), shown), ", "),
                        longer.size() > shown ? ", …" : "");
-  if (const auto near = nearest(word, names)) return fmt::format("; did you mean \"{}\"?", *near);
+  if (near) return fmt::format("; did you mean \"{}\"?", *near);
   return names.empty() ? std::string{} : fmt::format("; known: {}", fmt::join(names, ", "));
 }
 

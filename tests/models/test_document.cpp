@@ -127,6 +127,7 @@ TEST_CASE("nearest finds misspellings, swaps and beginnings, and nothing else", 
   CHECK(hint("x", {}).empty());
   // A beginning of several names has them all; a wrong last character counts as one, whatever follows it in the name.
   CHECK(hint("dgx-b", nodes) == "; 2 names begin so: dgx-b300, dgx-b200");
+  CHECK(hint("step", {"steps_per_epoch", "steps"}) == "; did you mean \"steps\"?");
   CHECK(hint("dgx-b3", nodes) == "; did you mean \"dgx-b300\"?");
   CHECK(nearest("dgx-h9", {"dgx-1p", "dgx-h100"}) == "dgx-h100");
 }
