@@ -87,7 +87,8 @@ TEST_CASE("topo import of a print writes a node that topo show reads, or nothing
   };
   check_nothing_written("topo.txt", "topo.txt: the output of nvidia-smi does not name its GPUs; name them with --gpu");
   check_nothing_written("topo.txt --gpu v100",
-                        "trainyard topo import: --gpu: unknown gpu \"v100\"; did you mean \"v100-pcie-16gb\"?");
+                        "trainyard topo import: --gpu: unknown gpu \"v100\"; 5 names begin so: v100-pcie-16gb, "
+                        "v100-pcie-32gb, v100-sxm2-16gb, v100-sxm2-32gb, v100-sxm3-32gb");
   check_nothing_written(
       "topo.txt --gpu t4 --hca-rate 100",
       "trainyard topo import: --hca-rate: \"100\" has no unit; expected a rate such as 400 Gbit/s or 25 GB/s");
