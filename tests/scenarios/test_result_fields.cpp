@@ -238,6 +238,15 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   const Reference reference = reference_of(answer_fields().rows());
   std::set<std::string> paths, explained;
   add_paths(full_json, "", reference, paths);
+  // The time of a what-if has the name of what the answer is about.
+  Answer other = answer;
+  CHECK(full_json.at("what_if")[0].contains("loop_time_s"));
+  other.result.post_training.reset();
+  add_paths(answer_json(other, true), "", reference, paths);
+  CHECK(answer_json(other, true).at("what_if")[0].contains("generation_time_s"));
+  other.result.generation.reset();
+  add_paths(answer_json(other, true), "", reference, paths);
+  CHECK(answer_json(other, true).at("what_if")[0].contains("step_time_s"));
   for (const auto& [path, row] : reference) explained.insert(path);
   CHECK(paths == explained);
   CHECK_FALSE(answer_json(answer, false).contains("wall_s"));
