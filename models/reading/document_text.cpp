@@ -249,10 +249,11 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   const std::vector<std::string> words = words_of(word);
   const bool has_family = std::ranges::any_of(words, [](const std::string& w) { return !family_of(w).empty(); });
   const std::string* best = nullptr;
-  std::tuple<int, int, std::size_t, int> best_score{0, 0, allowed + 1, std::numeric_limits<int>::min()};
+  std::tuple<int, int, std::size_t, int, std::size_t> best_score{0, 0, allowed + 1, std::numeric_limits<int>::min(), 0};
   for (const std::string& name : names) {
     if (name.size() > 64) continue;
-    std::size_t edits = edit_distance(word, name);
+    const std::size_t distance = edit_distance(word, name);
+    std::size_t edits = distance;
     if (word.size() >= 3 && begins_name(word, name)) edits = std::min(edits, allowed);
     // Only the last character is wrong, whatever follows it in the name: "dgx-h9" is nearer to "dgx-h100" than to "dgx-1p".
     if (word.size() >= 5 && name.starts_with(word.substr(0, word.size() - 1))) edits = std::min<std::size_t>(edits, 1);
@@ -260,7 +261,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
     // The one with more of the words is meant if names are equally near: "llama-3-405b" is "llama-3.1-405b".
     SharedWords shared(words, words_of(name));
     if (!has_family) shared.families = 0;
-    const std::tuple score{-shared.families, shared.families > 0 ? -shared.words : 0, edits, -shared.words};
+    const std::tuple score{-shared.families, shared.families > 0 ? -shared.words : 0, edits, -shared.words, distance};
     if (score >= best_score) continue;
     best = &name;
     best_score = score;

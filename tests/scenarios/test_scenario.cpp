@@ -151,7 +151,8 @@ TEST_CASE("a CNN is read by its name, or from the scenario itself", "[scenario]"
                             "10}, softmax_cross_entropy]}}"}})
           .network;
   CHECK(custom_network.parameters() == 20 + 730);
-  CHECK_THROWS_WITH(read_scenario(file, {{"plan.seq_length", "8"}}), Catch::Contains("unknown key \"seq_length\""));
+  CHECK_THROWS_WITH(read_scenario(file, {{"plan.seq_length", "8"}}),
+                    Catch::Contains("resnet50 has no sequence of tokens; leave it out"));
   CHECK_THROWS_WITH(read_scenario(file, {{"model", "resnet51"}}), Catch::Contains("did you mean \"resnet50\"?"));
 }
 

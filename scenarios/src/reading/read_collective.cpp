@@ -87,7 +87,7 @@ void require_effect(Fields& fields, const CollectiveChoice& choice, const std::s
     return settings;
   };
   constexpr const char* pieces_words = "algorithms that pass data on in pieces, such as double-binary-tree";
-  // What switches add has no pieces and no torus; their algorithms cannot run before the switches are known.
+  // Algorithms whose switches add have no pieces and no torus, and they cannot run before the switches are known.
   if (collective.switches != SwitchKind::none) {
     if (fields.has("chunk")) refuse("chunk", pieces_words);
     if (fields.has("torus")) refuse("torus", "algorithms of a torus, such as torus-2d");

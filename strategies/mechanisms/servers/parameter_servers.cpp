@@ -121,11 +121,14 @@ class ServerRun : public MechanismRun {
     double own_time = 0;  // mean time of a worker's own steps
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
       const BreakdownParts parts = window.parts(worker);
-      const double own_steps = window.own_steps(worker), worker_steps = plan_.workers() * own_steps;
+      const double own_steps = window.own_steps(worker);
       compute = std::max(compute, (parts.work.at(kComputeGroup) + parts.host_wait) / own_steps);
-      waits[pull] += parts.exposed.at("parameters").value / worker_steps;
-      waits[push] += parts.exposed.at("gradients").value / worker_steps;
-      waits[bubble] += parts.bubble.value / worker_steps;
+      // Workers that wait for each other end their last step at different times, so that a share of their own time counts.
+      const bool is_in_step = plan_.consistency == Consistency::synchronous && plan_.base.step.marks_steps;
+      const double a_step = is_in_step ? window.step.value / parts.total.value : 1 / own_steps;
+      waits[pull] += parts.exposed.at("parameters").value * a_step / plan_.workers();
+      waits[push] += parts.exposed.at("gradients").value * a_step / plan_.workers();
+      waits[bubble] += parts.bubble.value * a_step / plan_.workers();
       own_time += parts.total.value / plan_.workers();
     }
     // In a run of one step a worker ends before all nodes have the parameters back. It then waits for the others.
