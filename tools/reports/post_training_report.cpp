@@ -18,7 +18,7 @@ namespace {
 /// Mean share of the generation from which on busy sandboxes are called its limit.
 constexpr double kBusySandboxes = 0.9;
 constexpr double kPartDigit = 0.01;    ///< s, the last digit of the printed parts
-constexpr double kWorthSaying = 0.01;  ///< share of the step from which on recomputed keys and values are named
+constexpr double kNamedShare = 0.01;  ///< share of the step from which on recomputed keys and values are named
 constexpr double kNearlyFull = 0.99;   ///< share of the room from which on a cache is called full
 
 std::string loop_seconds(double seconds) { return fmt::format("{:.2f}", seconds); }
@@ -153,7 +153,7 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
               "each)"
             : "",
         percent(r.mixed_answers));
-  if (r.recomputed.value >= kWorthSaying * r.step_time.value)
+  if (r.recomputed.value >= kNamedShare * r.step_time.value)
     text += fmt::format("{}engines compute keys and values of interrupted answers again for {} s\n",
                         report_label("again"), loop_seconds(r.recomputed.value));
   if (r.unsettled > 0)
