@@ -229,4 +229,28 @@ TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
   CHECK_THAT(page, Contains("section('Verdict', ...ofLoop, ") && Contains("const cards = [...ofLoop, "));
 }
 
+TEST_CASE("the screen of a loop names what limits the generation, and a size its fastest rows",
+          "[post-training][cli]") {
+  const test::TopoFolder shell;
+  const auto screen = [&](const std::string& more) {
+    return shell.trainyard("run '" + shipped_file(kLoop).string() + "' --no-what-if --set " + more).out;
+  };
+  const std::string tools = "'post_training.tools={calls: 2, wait: 3 s, tokens: 0, sandboxes: ";
+  CHECK_THAT(screen(tools + "64}'"), Contains("but sandboxes limit the generation)"));
+  CHECK_THAT(screen(tools + "4096}'"), !Contains("limit the generation"));
+  CHECK_THAT(screen("'post_training.generation.speculation={tokens: 3, acceptance: 0.7}'"),
+             Contains("\ndrafts     a further layer drafts 3 tokens, of which the model accepts 70.0 % each"));
+  const std::string size =
+      shell
+          .trainyard("size '" + shipped_file(kLoop).string() +
+                     "' --post-training --samples-per-second 100000 --nodes-of dgx-h100 --most-nodes 3")
+          .out;
+  // The most answers a second that the verdict names are those of the first row.
+  const std::string verdict = "no tried number of nodes has 100000 answers/s; ";
+  const std::size_t begin = size.find(verdict) + verdict.size();
+  const std::string most = size.substr(begin, size.find(' ', begin) - begin);
+  const std::size_t row = size.find('\n', size.find("answers/s\n", size.find("   nodes  "))) + 1;
+  CHECK_THAT(size.substr(row, size.find('\n', row) - row), Contains("  " + most + " ("));
+}
+
 }  // namespace tools_test_post_training_verbs
