@@ -190,6 +190,25 @@ TEST_CASE("a job on owned and bought nodes, and a job on each, have the figures 
   CHECK(json.at("islands").at(0).at("reason") == reason);
 }
 
+TEST_CASE("owned nodes that keep their fabric are an island of the job, whose step and price are those of run",
+          "[size][islands]") {
+  const double alone = way_of(island_answer(kOneOwned, 30), IslandKind::owned_alone)->days;
+  const auto one_job = [&](const std::string& rate) {
+    const SizeAnswer answer = island_answer(
+        ", owned: {dgx-a100: {nodes: 1, fabric: nonblocking, links: {count: 8, rate: " + rate + ", latency: 1 us}}}",
+        alone * 0.75);
+    const SizeIsland* row = way_of(answer, IslandKind::one_job);
+    REQUIRE((row && row->good()));
+    const std::string& written = row->scenarios.back();
+    CHECK_THAT(written, Contains("links:") && Contains(rate));
+    const Answer run = run_of(written);
+    CHECK(run.result.step_time.value == Approx(row->step_time));
+    CHECK(run.result.money->ownership->price() == Approx(row->cost));
+    return row->step_time;
+  };
+  CHECK(one_job("400 Gbit/s") <= one_job("1 Gbit/s"));
+}
+
 TEST_CASE("more of the owned nodes are a way of their own, and the line owned agrees with the verdict",
           "[size][islands]") {
   Node training = island_training(kOneOwned);
