@@ -17,9 +17,9 @@ namespace {
 
 /// Mean share of the generation from which on busy sandboxes are called its limit.
 constexpr double kBusySandboxes = 0.9;
-constexpr double kPartDigit = 0.01;    ///< s, the last digit of the printed parts
+constexpr double kPartDigit = 0.01;   ///< s, the last digit of the printed parts
 constexpr double kNamedShare = 0.01;  ///< share of the step from which on recomputed keys and values are named
-constexpr double kNearlyFull = 0.99;   ///< share of the room from which on a cache is called full
+constexpr double kNearlyFull = 0.99;  ///< share of the room from which on a cache is called full
 
 std::string loop_seconds(double seconds) { return fmt::format("{:.2f}", seconds); }
 
