@@ -138,33 +138,28 @@ StageOrders v_half_orders(const PipelineShape& shape) {
 }
 StageOrders zb_v_orders(const PipelineShape& shape) { return VRun(zb_v_block, 2 * shape.stages, shape).orders(); }
 
-const RegisterPipelineSchedule registered_v_min{
-    {.name = "v-min",
-     .description = "zb-v with about a third of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-     .bubble = "(p - 1) * (F + B + W) * 2 / 3 if F = B = W",
-     .activations = "(p + 4) / 3",
-     .place = v_place,
-     .refuses = refuse_other_than_v,
-     .least_chunks = 2,
-     .all_tasks = v_min_orders}};
+/// Returns a schedule in the shape of a V, whose stages have two chunks. Its bubble holds if F = B = W.
+PipelineSchedule v_schedule(const char* name, const char* description, const char* bubble, const char* activations,
+                            StageOrders (*orders)(const PipelineShape&)) {
+  return {.name = name,
+          .description = description,
+          .bubble = std::string(bubble) + " if F = B = W",
+          .activations = activations,
+          .place = v_place,
+          .refuses = refuse_other_than_v,
+          .least_chunks = 2,
+          .all_tasks = orders};
+}
+
+const RegisterPipelineSchedule registered_v_min{v_schedule(
+    "v-min", "zb-v with about a third of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
+    "(p - 1) * (F + B + W) * 2 / 3", "(p + 4) / 3", v_min_orders)};
 const RegisterPipelineSchedule registered_v_half{
-    {.name = "v-half",
-     .description = "zb-v with half of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-     .bubble = "(p - 1) * (F + B + W) / 2 if F = B = W",
-     .activations = "p / 2 + 1",
-     .place = v_place,
-     .refuses = refuse_other_than_v,
-     .least_chunks = 2,
-     .all_tasks = v_half_orders}};
+    v_schedule("v-half", "zb-v with half of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
+               "(p - 1) * (F + B + W) / 2", "p / 2 + 1", v_half_orders)};
 const RegisterPipelineSchedule registered_zb_v{
-    {.name = "zb-v",
-     .description = "down the stages and up again, idle only at the ends, in 1f1b's memory (Qi et al. 2023, ZB-V)",
-     .bubble = "(p - 1) * F / 2 if F = B = W",
-     .activations = "p",
-     .place = v_place,
-     .refuses = refuse_other_than_v,
-     .least_chunks = 2,
-     .all_tasks = zb_v_orders}};
+    v_schedule("zb-v", "down the stages and up again, idle only at the ends, in 1f1b's memory (Qi et al. 2023, ZB-V)",
+               "(p - 1) * F / 2", "p", zb_v_orders)};
 
 }  // namespace
 }  // namespace trainyard

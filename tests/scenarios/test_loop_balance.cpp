@@ -1,4 +1,4 @@
-// What every post-training loop keeps: the work of its answers, the sum of its parts, and the times of its pools.
+// Every post-training loop does the work of its answers, and its parts and the times of its pools sum to its step.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -158,10 +158,10 @@ TEST_CASE("recomputed keys and values of interrupted answers are a part of the p
                                                  {"post_training.generation.tensor_parallel", "2"},
                                                  {"post_training.stack.loop", "0 s"}}));
   };
-  const PostTrainingResult few = loop("2", "true"), many = loop("8", "true"), whole = loop("2", "false");
+  const PostTrainingResult few = loop("2", "true"), many = loop("8", "true"), no_partial = loop("2", "false");
   CHECK(many.recomputed > 2 * few.recomputed);
   CHECK(many.recomputed < many.parts.prefill);
-  CHECK(whole.recomputed.value == 0);
+  CHECK(no_partial.recomputed.value == 0);
   CHECK(simulated_loop().recomputed.value == 0);
 }
 

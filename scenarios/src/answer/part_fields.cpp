@@ -284,8 +284,7 @@ JsonFields<Capacity> capacity_fields() {
   return JsonFields<Capacity>()
       .value("largest_micro_batch_size", "samples", &Capacity::largest_micro_batch_size,
              "largest micro-batch that is likelier to fit than not, in a step of a multiple of it; 0: not even one "
-             "sample. "
-             "Of a loop with packs: number of packs, as plan.micro_batch_size counts them")
+             "sample. Of a loop with packs: number of packs, as plan.micro_batch_size counts them")
       .value("safe_micro_batch_size", "samples", &Capacity::safe_micro_batch_size,
              "largest micro-batch that divides the samples of the step and runs out of memory with a probability below "
              "5 %; 0: none")

@@ -13,8 +13,8 @@
 namespace trainyard {
 namespace {
 
-/// Begins an error about a key with its path; a verb's flags have a place that says it.
-std::string named(const std::string& what, const std::string& key = "") {
+/// Returns the path of a key, with which an error about it begins; "" for the flags of a verb, whose place says it.
+std::string path_prefix(const std::string& what, const std::string& key = "") {
   if (what.starts_with("trainyard ")) return "";
   return what + (key.empty() ? "" : ".") + key + ": ";
 }
@@ -24,7 +24,7 @@ std::vector<int> read_torus(Fields& fields, const std::string& what, int ranks) 
   constexpr std::size_t most = 6;
   if (node.kind != Node::Kind::list || node.items.empty() || node.items.size() > most)
     fail(node.place,
-         fmt::format("{}one to {} lengths expected, as in [4, 8] or [4, 4, 4]", named(what, "torus"), most));
+         fmt::format("{}one to {} lengths expected, as in [4, 8] or [4, 4, 4]", path_prefix(what, "torus"), most));
   std::vector<int> torus;
   double places = 1;  // an integer of any size
   for (const Node& item : node.items) {
@@ -36,7 +36,7 @@ std::vector<int> read_torus(Fields& fields, const std::string& what, int ranks) 
     places *= torus.back();
   }
   if (places != ranks)
-    fail(node.place, fmt::format("{}{} is not {} ranks", named(what, "torus"), fmt::join(torus, " x "), ranks));
+    fail(node.place, fmt::format("{}{} is not {} ranks", path_prefix(what, "torus"), fmt::join(torus, " x "), ranks));
   return torus;
 }
 
@@ -46,13 +46,13 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
   const Collective& collective = *choice.algorithm;
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
   if (use == CollectiveUse::in_a_step && collective.for_teaching)
-    fail(choice.place, fmt::format("{}{} is only for teaching (trainyard teach, bench), not for a plan", named(what),
-                                   collective.name));
+    fail(choice.place, fmt::format("{}{} is only for teaching (trainyard teach, bench), not for a plan",
+                                   path_prefix(what), collective.name));
   CollectiveSettings single = choice.settings;
   single.channels = 1;
   if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))
-    fail(choice.place, fmt::format("{}{} runs on its own channels; channels: {} would change nothing", named(what),
-                                   collective.name, choice.settings.channels));
+    fail(choice.place, fmt::format("{}{} runs on its own channels; channels: {} would change nothing",
+                                   path_prefix(what), collective.name, choice.settings.channels));
   if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
     require_fits(collective, place, choice.place);
     return;
@@ -60,7 +60,7 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
   if (use == CollectiveUse::in_a_step)
     fail(choice.place, fmt::format("{}{} needs switches that add, which work only in a collective that runs alone "
                                    "(trainyard bench); as part of a step: {{fidelity: modelled}}",
-                                   named(what), collective.name));
+                                   path_prefix(what), collective.name));
 }
 
 /// Returns the number of operations of the first two members for 1 MiB of data.
@@ -79,7 +79,7 @@ void require_effect(Fields& fields, const CollectiveChoice& choice, const std::s
   const Collective& collective = *choice.algorithm;
   const auto refuse = [&](const char* key, const char* others) {
     fail(fields.place_of(key),
-         fmt::format("{}it would change nothing in {}; it is for {}", named(what, key), collective.name, others));
+         fmt::format("{}it would change nothing in {}; it is for {}", path_prefix(what, key), collective.name, others));
   };
   const auto changed = [&choice](auto change) {
     CollectiveSettings settings = choice.settings;
@@ -202,7 +202,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
       if (fields.has("algorithm") || choice.settings.channels > 1)
         fail(choice.place,
              fmt::format("{}with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels",
-                         named(what)));
+                         path_prefix(what)));
       name = default_collective(operation).name;
       take_library_model(choice, library ? *library : library_model(cluster, nccl));
     }

@@ -98,7 +98,7 @@ class ReplayPlan {
   std::vector<std::string> files_;                 // for each rank
   std::vector<bool> used_;                         // for each algorithm in the options: some collective uses it
   std::optional<LibraryModel> library_;            // no value: no collective has needed it yet
-  bool in_nodes_ = false, between_nodes_ = false;  // where modelled collectives run
+  bool in_nodes_ = false, between_nodes_ = false;  // modelled collectives run inside nodes, and between nodes
   std::unique_ptr<CommGroups> groups_;
   std::vector<std::vector<CollectiveCall>> collective_calls_;  // collectives of each communicator
   /// Collectives by communicator, operation and root.
