@@ -7,8 +7,13 @@
 namespace trainyard {
 namespace {
 bool waits(const OpRun& run) { return waits_for_others(run.op->kind); }
-bool joins_collective(const OpRun& run) { return run.op->kind == Kind::join; }
 }  // namespace
+
+Seconds BreakdownParts::all_joining() const {
+  Seconds sum;
+  for (const auto& [group, seconds] : joining) sum += seconds;
+  return sum;
+}
 
 void Breakdown::book(State& s, double until) {
   if (s.interval) return book_interval(s, until);
@@ -61,11 +66,9 @@ void Breakdown::book_span(State& s, double span) {
   };
   if (book_first_of(s.runs & roles_.work)) return;
   const std::uint32_t moving = s.runs & ~roles_.work & ~roles_.prefetch;
-  if (book_first_of(moving | (s.waits & roles_.collective))) {
-    if (moving == 0 && s.joins > 0) s.joining += span;
-    return;
-  }
-  if ((s.waits & ~roles_.prefetch) != 0) {
+  if (book_first_of(moving | (s.waits & roles_.collective))) return;
+  if (s.joins != 0) s.joined[std::countr_zero(s.joins)] += span;
+  if (s.joins != 0 || (s.waits & ~roles_.prefetch) != 0) {
     s.bubble += span;
     return;
   }
@@ -78,6 +81,15 @@ void Breakdown::change(std::uint16_t (&numbers)[kGroups], std::uint32_t& bits, G
   bits = numbers[group] > 0 ? bits | bit : bits & ~bit;
 }
 
+/// A collective that others have not begun is a wait for them. A message without its other half may belong to a
+/// collective that all have begun, and a prefetch waits for nobody yet.
+void Breakdown::change_waiting(State& s, const Op& op, int by) {
+  if (op.kind == Kind::join && names_.groups()[op.group].role == Role::collective)
+    change(s.joining, s.joins, op.group, by);
+  else
+    change(s.waiting, s.waits, op.group, by);
+}
+
 Breakdown::State& Breakdown::state_at(Actor actor, Seconds now) {
   State& s = actors_.grown(actor);
   if (now.value > s.since) book(s, now.value);  // the parts of an interrupted interval began before
@@ -87,15 +99,13 @@ Breakdown::State& Breakdown::state_at(Actor actor, Seconds now) {
 void Breakdown::posted(const OpRun& run) {
   if (!waits(run)) return;
   State& s = state_at(run.op->actor, run.posted);
-  change(s.waiting, s.waits, run.op->group, +1);
-  if (joins_collective(run)) ++s.joins;
+  change_waiting(s, *run.op, +1);
 }
 
 void Breakdown::started(const OpRun& run) {
   // A receive may join a transfer under way: for its actor the time of joining counts, not the transfer's start.
   State& s = state_at(run.op->actor, std::max(run.started, run.posted));
-  if (waits(run)) change(s.waiting, s.waits, run.op->group, -1);
-  if (joins_collective(run)) --s.joins;
+  if (waits(run)) change_waiting(s, *run.op, -1);
   if (run.interval)
     s.interval = run.interval;
   else
@@ -109,10 +119,8 @@ void Breakdown::finished(const OpRun& run) {
     s.interval = nullptr;
   else if (run.began)
     change(s.running, s.runs, run.op->group, -1);
-  else {
-    change(s.waiting, s.waits, run.op->group, -1);
-    if (joins_collective(run)) --s.joins;
-  }
+  else
+    change_waiting(s, *run.op, -1);
   s.end = run.ended.value;
 }
 
@@ -136,19 +144,22 @@ BreakdownParts Breakdown::parts(Actor actor) const {
 std::vector<double> Breakdown::booked(Actor actor) const {
   const State* s = actors_.find(actor);
   if (!s) return {};
-  std::vector<double> numbers{s->end, s->host_wait, s->bubble, s->other, s->joining};
-  numbers.insert(numbers.end(), s->booked, s->booked + names_.groups().size());
+  std::vector<double> numbers{s->end, s->host_wait, s->bubble, s->other};
+  for (std::size_t g = 0; g < names_.groups().size(); ++g) {
+    numbers.push_back(s->booked[g]);
+    numbers.push_back(s->joined[g]);
+  }
   return numbers;
 }
 
 BreakdownParts Breakdown::parts_between(const std::vector<double>& from, const std::vector<double>& to) const {
   const auto part = [&](std::size_t i) { return Seconds{i < from.size() ? to[i] - from[i] : to[i]}; };
-  BreakdownParts result{part(0), {}, {}, part(1), part(2), part(3), part(4)};
-  const std::vector<Group>& groups = names_.groups();
-  constexpr std::size_t kBeforeGroups = 5;
-  for (std::size_t i = kBeforeGroups; i < to.size(); ++i) {
-    const Group& group = groups[i - kBeforeGroups];
+  BreakdownParts result{part(0), {}, {}, part(1), part(2), part(3), {}};
+  constexpr std::size_t kBeforeGroups = 4;
+  for (std::size_t i = kBeforeGroups; i + 1 < to.size(); i += 2) {
+    const Group& group = names_.groups()[(i - kBeforeGroups) / 2];
     (group.role == Role::work ? result.work : result.exposed)[group.name] = part(i);
+    if (part(i + 1).value > 0) result.joining[group.name] = part(i + 1);
   }
   return result;
 }

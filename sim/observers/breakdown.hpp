@@ -16,9 +16,11 @@ struct BreakdownParts {
   std::map<std::string, Seconds> work;     ///< indexed by group
   std::map<std::string, Seconds> exposed;  ///< communication not covered by work, by group
   Seconds host_wait;                       ///< work that its host launches late: the wait for the launch
-  Seconds bubble;                          ///< waiting for a message that a peer must still produce
-  Seconds other;                           ///< idle
-  Seconds joining;  ///< the part of `exposed` in which collectives wait for actors that have not begun theirs
+  Seconds bubble;  ///< waiting for a message that a peer must still produce, or for others to begin a collective
+  Seconds other;   ///< idle
+  /// The part of `bubble` in which collectives wait for actors that have not begun theirs, by group.
+  std::map<std::string, Seconds> joining;
+  Seconds all_joining() const;
 };
 
 /// Books each instant of each actor under the first category that applies: work (groups in the order of `names`), work
@@ -50,14 +52,14 @@ class Breakdown : public NumberSums<Breakdown> {
   static constexpr std::size_t kGroups = 32;
   struct State {
     double since = 0, end = 0;
-    double host_until = 0;                     // time until which the work that began last waits for its host
-    const SeriesInterval* interval = nullptr;  // under way
-    std::uint32_t runs = 0, waits = 0;         // groups whose number below is not 0, one bit each
-    std::uint16_t running[kGroups] = {};       // work and messages under way, by group
-    std::uint16_t waiting[kGroups] = {};       // messages whose other half is missing, by group
-    double booked[kGroups] = {};
-    std::uint16_t joins = 0;  // collectives that other actors have not begun
-    double host_wait = 0, bubble = 0, other = 0, joining = 0;
+    double host_until = 0;                         // time until which the work that began last waits for its host
+    const SeriesInterval* interval = nullptr;      // under way
+    std::uint32_t runs = 0, waits = 0, joins = 0;  // groups whose number below is not 0, one bit each
+    std::uint16_t running[kGroups] = {};           // work and messages under way, by group
+    std::uint16_t waiting[kGroups] = {};           // messages whose other half is missing, by group
+    std::uint16_t joining[kGroups] = {};           // collectives that other actors have not begun, by group
+    double booked[kGroups] = {}, joined[kGroups] = {};
+    double host_wait = 0, bubble = 0, other = 0;
   };
   /// The groups of each role, one bit each.
   struct Roles {
@@ -76,13 +78,14 @@ class Breakdown : public NumberSums<Breakdown> {
   template <class Visit>
   void each_number(Visit visit) {
     for (State& s : actors_) {
-      for (double* number : {&s.since, &s.end, &s.host_wait, &s.host_until, &s.bubble, &s.other, &s.joining})
-        visit(*number);
+      for (double* number : {&s.since, &s.end, &s.host_wait, &s.host_until, &s.bubble, &s.other}) visit(*number);
       for (double& booked : s.booked) visit(booked);
+      for (double& joined : s.joined) visit(joined);
     }
   }
 
   void find_roles();
+  void change_waiting(State&, const Op&, int by);
   static void change(std::uint16_t (&numbers)[kGroups], std::uint32_t& bits, GroupId group, int by);
   State& state_at(Actor, Seconds now);
   void book(State&, double until);

@@ -150,7 +150,7 @@ std::string breakdown(const Scenario& s, const Result& r) {
   if (r.servers.contains("stages")) note += "; bubble: the wait while nodes exchange with the servers";
   constexpr double kWorthSaying = 0.02;  // share of the step
   if (b.joining.value > kWorthSaying * b.step_time.value)
-    note += fmt::format("; {} of the exposed time are waits for ranks that begin their collective later",
+    note += fmt::format("; {} of the bubble are waits for ranks that begin a collective later",
                         unit.number(b.joining.value));
   if (!unexposed.empty()) note += fmt::format("; no exposed {}", fmt::join(unexposed, ", no exposed "));
   return fmt::format("{}{}   ({})\n", report_label(""), fmt::join(words, " │ "), note);

@@ -133,7 +133,7 @@ struct Result {
     Seconds bubble, optimizer, input;
     Seconds framework;  ///< waits for the host: its own work, and launches that kernels wait for
     Seconds other;      ///< the rest, below 1 % of the step
-    Seconds joining;    ///< the part of `exposed_communication` in which other ranks have not begun their collective
+    Seconds joining;    ///< the part of `bubble` in which collectives wait for ranks that have not begun them
     int rank = 0;       ///< the described rank: it ends last, or is in the pipeline stage that waits least
     Seconds step_time;  ///< step time of that rank, the sum of all parts; workers out of step have their own
   } breakdown;

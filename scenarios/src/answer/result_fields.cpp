@@ -16,12 +16,13 @@ JsonFields<Result::Breakdown> breakdown_fields() {
              "time of kernels of the forward and backward pass; if the host does not run ahead, a kernel takes at "
              "least as long as its launches")
       .value("exposed_communication", "s", &B::exposed_communication,
-             "time of communication that no computation hides, by kind, with the waits of collectives for ranks that "
-             "begin "
-             "theirs later")
+             "time of communication that no computation hides, by kind")
       .value("compression", "s", &B::compression, "time of kernels that encode and decode gradients")
       .when(&B::compression, "with compressed gradients")
-      .value("bubble", "s", &B::bubble, "time spent waiting for data of a peer, such as the pipeline bubble")
+      .value("bubble", "s", &B::bubble,
+             "time spent waiting for other ranks: for data of a peer, such as the pipeline bubble, or for ranks that "
+             "begin "
+             "a collective later")
       .value("optimizer", "s", &B::optimizer, "time of the optimizer update")
       .value("input", "s", &B::input, "time spent waiting for training samples")
       .value("framework", "s", &B::framework,
@@ -209,8 +210,7 @@ JsonFields<Result> common_fields() {
           "step time of that rank: step_time_s, or its own if workers are not in step")
       .value(
           "waits_for_ranks_s", "s", [](auto& r) -> auto& { return r.breakdown.joining; },
-          "the part of its exposed communication in which collectives of the library wait for ranks that begin theirs "
-          "later")
+          "the part of its bubble in which collectives of the library wait for ranks that begin theirs later")
       .object("memory_bytes",
               JsonFields<R>()
                   .inlined(&R::memory, memory_fields())

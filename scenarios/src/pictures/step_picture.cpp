@@ -105,11 +105,12 @@ class Painter {
     lane(r.stream).in_progress = true;
     lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name, r.name});
     picture_.runs.try_emplace(r.name, names_[r.name]);
-    // Waiting for a peer within a collective belongs to the collective, and so does waiting for a prefetch; see
+    // Waiting for a peer within a collective belongs to it once all have begun, and so does waiting for a prefetch; see
     // Breakdown.
     const double began = std::max(r.posted, r.started);
-    messages_[r.group % kGroups].push_back({group.role == Role::point_to_point ? began : r.posted, r.ended});
-    if (group.role == Role::point_to_point) waits_.push_back({r.posted, began});
+    const bool waits = group.role == Role::point_to_point || (group.role == Role::collective && r.kind == Kind::join);
+    messages_[r.group % kGroups].push_back({waits ? began : r.posted, r.ended});
+    if (waits) waits_.push_back({r.posted, began});
   }
 
   /// Books work first, then the exposed parts of messages, and adds these to the lane of computation.

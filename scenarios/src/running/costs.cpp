@@ -28,6 +28,7 @@ GpuTime time_of(const BreakdownParts& parts, double step) {
     if (!is_of_host(group)) time.kernels += seconds.value / step;
   for (const auto& [group, seconds] : parts.exposed)
     if (!is_of_host(group)) time.exposed_communication += seconds.value / step;
+  time.exposed_communication += parts.all_joining().value / step;  // its kernel runs while it waits for the others
   return time;
 }
 
@@ -53,7 +54,9 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
     for (const Actor rank : run.fold ? run.fold->members(seen) : std::vector<Actor>{seen}) {
       const double step = time / steps;
       const auto rank_time = run.shared_draws->time_of_rank(
-          rank, {gpu.kernels * step, parts.bubble.value / steps, gpu.exposed_communication * step}, warm, behind);
+          rank,
+          {gpu.kernels * step, (parts.bubble - parts.all_joining()).value / steps, gpu.exposed_communication * step},
+          warm, behind);
       busy[&type] += utilization(type.gpu.power, {rank_time.kernels / step, rank_time.exposed / step});
     }
   }

@@ -97,7 +97,7 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
   r.breakdown.bubble = parts.bubble / steps;
   r.breakdown.framework.value = seconds_of("framework") + parts.host_wait.value / steps;
   r.breakdown.other = parts.other / steps;
-  r.breakdown.joining = parts.joining / steps;
+  r.breakdown.joining = parts.all_joining() / steps;
   r.breakdown.rank = last;
 }
 
@@ -257,7 +257,10 @@ void book_expert_load(const StepRun& run, Result& r) {
   const auto exposed_of = [&](Actor rank) {
     const Actor actor = run.actor_of_rank(rank);
     const auto [at, fresh] = exposed.try_emplace(actor, 0);
-    if (fresh) at->second = run.window.parts(actor).exposed[name].value / run.window.own_steps(actor);
+    if (fresh) {
+      BreakdownParts parts = run.window.parts(actor);
+      at->second = (parts.exposed[name] + parts.joining[name]).value / run.window.own_steps(actor);
+    }
     return at->second;
   };
   for (const LaneGroup& group : run.plan.lane(Lane::expert).groups) {

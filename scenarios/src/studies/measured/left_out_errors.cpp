@@ -128,8 +128,10 @@ PartShares path_shares(const Scenario& s, const Result& r) {
     else if (kind != kinds.end())
       add(PathPart::node, seconds);
   }
-  if (r.critical_path.empty())
+  if (r.critical_path.empty()) {
+    add(exchange, r.breakdown.joining.value);
     for (const auto& [group, seconds] : r.breakdown.exposed_communication) add(exchange, seconds);
+  }
   return shares;
 }
 
@@ -159,7 +161,7 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
 }
 
 StepProfile profile_of(const Scenario& s, const Result& r) {
-  double exposed = 0;
+  double exposed = r.breakdown.joining.value;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
   StepProfile profile =
       profile_of(s, r.step_time.value, r.breakdown.step_time.value > 0 ? exposed / r.breakdown.step_time.value : 0);
