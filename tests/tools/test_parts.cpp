@@ -168,6 +168,8 @@ void check_json(const Json& j, const Scenario& s) {
   // A message under way at the edge of the averaged steps counts on one side only.
   if (j.contains("actors")) CHECK(sent == Approx(traffic.at("total").get<double>()).epsilon(0.02));
   if (j.contains("actors")) CHECK(received == Approx(sent).epsilon(0.02));
+  if (j.contains("waits_for_ranks_s"))
+    CHECK(j.at("waits_for_ranks_s").get<double>() <= parts.at("bubble").get<double>() + 1e-9 * step);
   if (j.contains("waits_s") && s.plan.mechanism->is_synchronous()) CHECK(sum_of(j.at("waits_s")) <= step * (1 + 1e-9));
   if (j.contains("servers") && j.at("servers").contains("stages")) {
     double sum = 0;
