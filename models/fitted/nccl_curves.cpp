@@ -68,10 +68,15 @@ NcclProtocol protocol_at(const std::vector<NcclCurve>& curves, int gpus, NcclPro
 }
 
 /// Returns the size from which NCCL uses Simple: the geometric mean of those at the two nearest measured numbers of
-/// GPUs. 0: NCCL never uses Simple at one of these numbers, and is assumed not to use it at this one.
+/// GPUs. With more GPUs than were measured it grows with the steps of the ring, because NCCL compares times, and each
+/// step by Simple takes longer. 0: NCCL never uses Simple at one of these numbers, and is assumed not to use it at this
+/// one.
 Bytes switch_size_at(const std::vector<NcclCurve>& curves, int gpus) {
   const auto above = std::ranges::find_if(curves, [&](const NcclCurve& c) { return c.gpus >= gpus; });
-  if (above == curves.end()) return curves.back().ll128_until;
+  if (above == curves.end()) {
+    const NcclCurve& largest = curves.back();
+    return largest.ll128_until * (static_cast<double>(gpus - 1) / (largest.gpus - 1));
+  }
   if (above == curves.begin() || above->gpus == gpus) return above->ll128_until;
   return Bytes{std::sqrt((above - 1)->ll128_until.value * above->ll128_until.value)};
 }
@@ -124,7 +129,7 @@ void limit_rates(NcclCurve& curve, BytesPerSecond machine) {
 }
 
 /// Generations by their years. CDNA 3 (RCCL, a port of NCCL) counts as Hopper's generation.
-constexpr std::array<std::pair<std::string_view, int>, 11> kGenerations{{{"kepler", 0},
+constexpr std::array<std::pair<std::string_view, int>, 12> kGenerations{{{"kepler", 0},
                                                                          {"maxwell", 1},
                                                                          {"pascal", 2},
                                                                          {"volta", 3},
@@ -134,7 +139,8 @@ constexpr std::array<std::pair<std::string_view, int>, 11> kGenerations{{{"keple
                                                                          {"hopper", 7},
                                                                          {"cdna3", 7},
                                                                          {"blackwell", 8},
-                                                                         {"blackwell-gb202", 8}}};
+                                                                         {"blackwell-gb202", 8},
+                                                                         {"rubin", 9}}};
 
 /// Generation of an architecture that is not in the list: the second newest, which most clusters have.
 constexpr int kUnknownGeneration = 7;
@@ -282,6 +288,12 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
 BytesPerSecond nccl_link(const Gpu& gpu) {
   if (gpu.nvlink.value > 0) return gpu.nvlink;
   return gpu.chip_links.count > 0 ? gpu.chip_links.rate * gpu.chip_links.count : gpu.pcie;
+}
+
+int most_measured_gpus(const NcclModel& model) {
+  int most = 0;
+  for (const auto& [operation, curves] : model.curves) most = std::max(most, curves.back().gpus);
+  return most;
 }
 
 NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network) {

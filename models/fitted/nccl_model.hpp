@@ -154,6 +154,8 @@ NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::stri
 /// Returns the rate of all links of a GPU to others, per direction: NVLink, chip-to-chip links, or PCIe. NCCL's rates
 /// are scaled by it.
 BytesPerSecond nccl_link(const Gpu& gpu);
+/// Returns the largest number of GPUs of a node with which an operation was measured.
+int most_measured_gpus(const NcclModel&);
 /// Returns `model` scaled to the links of another GPU. Public for tests and what-if.
 NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu);
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <span>
 
@@ -37,10 +38,22 @@ struct alignas(64) StreamState {
   double remaining = 0;         // s, of its undisturbed duration
   double speed = 0;             // 0: not set yet
   double since = 0;             // s, time at which `remaining` and `speed` were set
+  double launched_by = 0;       // s, time until which work waits for its launch, so that nothing slows it
   TimerId timer;
   std::unique_ptr<OpQueue> behind;  // operations after the head
   const Op* series = nullptr;       // the series that the head is a part of
   Op head;                          // the running operation, or the next to run
+
+  /// Undisturbed seconds of its work that pass from `since` to `now`.
+  double passed(double now) const {
+    const double waiting = std::clamp(launched_by - since, 0.0, now - since);
+    return waiting + (now - since - waiting) * speed;
+  }
+  /// Seconds after `since` at which work ends if its speed stays.
+  double time_left() const {
+    const double waiting = std::clamp(launched_by - since, 0.0, remaining);
+    return waiting + (remaining - waiting) / speed;
+  }
 
   bool empty() const { return queued == 0; }
   const Op& front() const { return head; }

@@ -56,11 +56,11 @@ void Interference::retime(Actor actor, KindSet kinds) {
     if (!(speed > 0)) throw InternalError(fmt::format("interference gives a speed of {}; expected more than 0", speed));
     if (s.timed) {
       context_.timers.cancel(s.timer);
-      s.remaining = std::max(0.0, s.remaining - (context_.now - s.since) * s.speed);
+      s.remaining = std::max(0.0, s.remaining - s.passed(context_.now));
     }
     s.since = context_.now;
     s.speed = speed;
-    s.timer = context_.set_timer(context_.now + s.remaining / speed, TimerToken::Kind::work, table_.id_of(s).number());
+    s.timer = context_.set_timer(context_.now + s.time_left(), TimerToken::Kind::work, table_.id_of(s).number());
     s.timed = true;
   }
 }

@@ -108,6 +108,7 @@ bool Rounds::take_state(State& r) const {
         ++timers;
         r.times.push_back({id, context_.timers.due(s.timer)});
         r.times.push_back({id, s.since});
+        r.times.push_back({id, s.launched_by});
         r.amounts.push_back({s.remaining, precision()});
         r.amounts.push_back({s.speed, 0});
       }
@@ -240,7 +241,7 @@ void Rounds::take(std::uint32_t rounds) {
   for (StreamState& s : table_.streams) {
     const std::uint32_t step_size = step(table_.id_of(s));
     if (step_size == 0) continue;
-    for (double* time : {&s.posted, &s.started, &s.last_end, &s.since}) move(*time);
+    for (double* time : {&s.posted, &s.started, &s.last_end, &s.since, &s.launched_by}) move(*time);
     table_.actor_of(s).at_once -= s.skip(rounds * step_size);
     table_.actor_of(s).queued -= rounds * step_size;
   }

@@ -232,6 +232,7 @@ void Streams::begin_work(StreamState& s) {
   interference_.add_work(s.actor);
   s.speed = 0;  // not set yet
   s.since = context_.now;
+  s.launched_by = context_.now + s.remaining - cost.duration.value;
 }
 
 void Streams::announce_start(StreamState& s, Seconds host_wait, Seconds tail) {
@@ -359,7 +360,7 @@ void Streams::resume_work(StreamState& s, double remaining, double speed) {
   interference_.add_work(s.actor);
   s.remaining = remaining;
   s.speed = speed;
-  s.since = context_.now;
+  s.since = s.launched_by = context_.now;
   s.timer = context_.set_timer(context_.now + remaining / speed, TimerToken::Kind::work, table_.id_of(s).number());
   s.timed = true;
 }

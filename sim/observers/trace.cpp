@@ -48,11 +48,19 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
   for (const OpRecord& r : timeline.records()) {
     if (r.actor < 0 || r.kind == Kind::mark || left_out(r.actor)) continue;
     const std::string& group = r.group < groups.size() ? groups[r.group].name : "";
-    out += fmt::format(
-        "{}{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, \"cat\": \"{}\", "
-        "\"args\": {{\"group\": {}",
-        comma, r.actor, r.stream, r.started * 1e6, (r.ended - r.started) * 1e6, json_string(names[r.name]),
-        category(r.kind), json_string(group));
+    const double launched = std::min(r.ended, r.started + r.launch.wait.value);
+    const auto begin_span = [&](double from, double to, const std::string& name, const char* kind) {
+      out += fmt::format(
+          "{}{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, \"cat\": \"{}\", "
+          "\"args\": {{\"group\": {}",
+          comma, r.actor, r.stream, from * 1e6, (to - from) * 1e6, json_string(name), kind, json_string(group));
+      comma = ",\n";
+    };
+    if (launched > r.started) {
+      begin_span(r.started, launched, "wait for the host", category(Kind::delay));
+      out += "}}";
+    }
+    begin_span(launched, r.ended, names[r.name], category(r.kind));
     if (r.kind == Kind::send || r.kind == Kind::recv) {
       const std::string& detail = r.group < groups.size() ? groups[r.group].detail : "";
       out += fmt::format(", \"bytes\": {}, \"peer\": {}, \"path\": {}, \"algorithm\": {}, \"waited_us\": {}", r.bytes,
@@ -60,7 +68,6 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
                          json_string(detail), (r.started - r.posted) * 1e6);
     }
     out += fmt::format("}}}}");
-    comma = ",\n";
   }
   for (const auto& [actor, stream] : threads) {
     if (stream != 0) continue;

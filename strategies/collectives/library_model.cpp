@@ -228,6 +228,9 @@ NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catal
   spec_->node = type;
   const Gpu gpu = wired_gpu(type);
   linked_ = nccl_model_for(gpu, catalog, network);
+  if (const int most = most_measured_gpus(linked_); most < type.gpus)
+    linked_.scaled += fmt::format("{}measured with up to {} GPUs of a node, extrapolated to {}",
+                                  linked_.scaled.empty() ? "" : "; ", most, type.gpus);
   Gpu lanes = gpu;
   lanes.nvlink = {};
   lanes.chip_links = {};

@@ -7,6 +7,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
@@ -99,6 +100,38 @@ TEST_CASE("the waiting time of a pipeline stage is called bubble, as in the brea
   REQUIRE(d.result.breakdown.bubble.value > 0);
   CHECK(has(d.svg, "bubble " + show(d.result.breakdown.bubble)));
   CHECK_FALSE(has(d.svg, ">other "));
+}
+
+TEST_CASE("a picture shows as much of the framework as the breakdown has, and spans of the trace too", "[picture]") {
+  for (const char* speed : {"1", "0.1"}) {
+    const Scenario s =
+        read_scenario(test::shipped_file("scenarios/gpt2-one-a100.yaml"), {{"cluster.cpu.thread_speed", speed}});
+    const test::TemporaryFolder folder;
+    const fs::path trace = folder.path() / "trace.json";
+    double framework = 0;
+    const Result r = simulate(s, {.trace = trace, .watch = [&framework](const StepRun& run) {
+                                    for (const auto& tone : step_picture(run, 0, PicturePart::one_step).tones)
+                                      if (tone.name == "framework") framework = tone.seconds;
+                                  }});
+    CAPTURE(speed);
+    CHECK(framework == Approx(r.breakdown.framework.value).epsilon(1e-9));
+    double spans = 0;
+    for (const auto& span : parse_json(folder.text("trace.json")).at("traceEvents"))
+      if (span.value("cat", "") == "delay") spans += span.at("dur").get<double>() * 1e-6;
+    CHECK(spans == Approx(r.breakdown.framework.value).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a step has the same answer whether or not it is watched", "[picture]") {
+  const Scenario s = read_scenario(test::shipped_file("scenarios/published/deepseek-v3-2048.yaml"),
+                                   {{"cluster.nodes", "16"},
+                                    {"plan.data_parallel.size", "8"},
+                                    {"plan.expert_parallel.size", "8"},
+                                    {"plan.global_batch_size", "256"}});
+  double watched = 0;
+  const Result r = simulate(s, {.watch = [&watched](const StepRun& run) { watched = run.end.end.value; }});
+  CHECK(r.step_time == simulate(s).step_time);
+  CHECK(watched == Approx(r.step_time.value).epsilon(5e-4));  // kernel by kernel, its host waits a little less
 }
 
 TEST_CASE("a rank that does not exist is refused before anything is simulated or written", "[picture]") {

@@ -76,6 +76,19 @@ TEST_CASE("the best plan is a scenario whose simulation takes the time that the 
   for (const PlanAnswer::Flatness& f : answer.flatness) CHECK(f.at_least <= f.at_most);
 }
 
+TEST_CASE("a plan without a batch is searched with the samples that run takes", "[search]") {
+  const std::string text =
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nplan: {micro_batch_size: 4, seq_length: 256}\n";
+  const PlanQuestion question = question_of(text);
+  CHECK(question.base.global_batch_size == read_scenario_text(text, "small.yaml").global_batch_size);
+  const PlanAnswer answer = answer_plan(question, few_plans());
+  REQUIRE(answer.own);
+  CHECK(answer.own->outcome.step_time == Approx(simulate(*question.own).step_time.value).epsilon(1e-12));
+  CHECK(read_scenario_text(yaml_text(answer.document), "best.yaml").global_batch_size == 32);
+  // Five tensor ranks divide nothing, so that no plan says how many samples a step has.
+  CHECK_THROWS_WITH(question_of(text, {{"plan.tensor_parallel", "5"}}), Catch::Contains("plan.global_batch_size"));
+}
+
 TEST_CASE("neighbours of the best plan differ in one choice, and none that fits is faster", "[search]") {
   const PlanAnswer answer = answer_plan(question_of(kSmall), few_plans());
   REQUIRE(answer.search.best());

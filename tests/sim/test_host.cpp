@@ -59,6 +59,21 @@ TEST_CASE("waits for the host are no work in the breakdown", "[sim][host]") {
   CHECK(parts.work.at("compute").value == Approx(3));
 }
 
+TEST_CASE("what runs beside a kernel slows it, but not the wait for its launch", "[sim][host]") {
+  // Until 2 s the GPU waits for the launch. Then the kernel of 10 s runs at half speed until the message ends.
+  for (const double message : {1.0, 2.0, 6.0}) {
+    LaunchingMachine machine(2);
+    machine.interference = [](Actor, Kind kind, KindSet active) {
+      return kind == Kind::compute && (active & bit(Kind::send)) != 0 ? 0.5 : 1.0;
+    };
+    machine.connect(0, 1, {{machine.link(kRate), 1}});
+    const double beside = std::max(0.0, message - 2);
+    CAPTURE(message);
+    CHECK(ends_of(machine, programs(ListProgram({compute(10), send(message * 1e9, 0, 0, 1)}, {1}),
+                                    ListProgram({recv()}, {0})))[0] == Approx(12 + beside / 2));
+  }
+}
+
 TEST_CASE("a host that waits launches an operation once all earlier ones have ended", "[sim][host]") {
   CHECK(end_of(2, {compute(10), waiting(compute(1)), compute(1)}) == Approx(17));
 }

@@ -293,6 +293,22 @@ TEST_CASE("a modelled collective uses the NVLink rings of a DGX-1", "[bench]") {
   CHECK(j["rows"][0]["busbw_GBps"] > 90);  // NVLink, not PCIe at 16
 }
 
+TEST_CASE("with more GPUs in a node than were measured, twice the bytes take at most three times as long", "[bench]") {
+  const BenchShell shell;
+  for (const std::string node : {"gb300-nvl72", "vr-nvl72"})
+    for (const std::string operation : {"all_gather", "reduce_scatter", "all_reduce"}) {
+      const json j = shell.rows(operation + " --on " + node + " -b 1M -e 4G -f 2");
+      CHECK(j["scaled"].get<std::string>().find("from b200-sxm") != std::string::npos);
+      CHECK(j["scaled"].get<std::string>().find("up to 8 GPUs of a node, extrapolated to 72") != std::string::npos);
+      double before = 1e9;
+      for (const json& row : j["rows"]) {
+        CAPTURE(node, operation, row["size_bytes"], before);
+        CHECK(row["time_us"].get<double>() <= 3 * before);
+        before = row["time_us"];
+      }
+    }
+}
+
 TEST_CASE("without an algorithm bench uses the fitted model of NCCL", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-h100 -b 8 -e 1G -f 128");

@@ -89,6 +89,10 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   shell.check_refused("run good.yaml more.yaml",
                       "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");
   shell.check_refused("run good.yaml --json nowhere/x.json", "cannot write nowhere/x.json: no folder nowhere");
+  shell.check_refused(
+      "run good.yaml --fold check --json x.json",
+      "--json: not with --fold check, which compares two runs and gives no answer; expected --fold auto "
+      "or off");
   shell.check_refused("run good.yaml --trace .", "cannot write .: it is a folder");
   shell.check_refused(
       "run good.yaml --set plan.micro_batch_siz=2",

@@ -41,8 +41,8 @@ std::string knee_text(const AxisLimit& axis) {
 }  // namespace
 
 std::string limits_screen(const AxisLimits& limits) {
-  std::string text =
-      fmt::format("{}: {} samples a step, each kind of parallelism by itself\n", limits.scenario, limits.batch);
+  std::string text = fmt::format("{}: {} a step, each kind of parallelism by itself\n", limits.scenario,
+                                 counted_noun(limits.batch, "sample"));
   for (const AxisLimit& axis : limits.axes)
     if (!axis.points.empty()) text += report_label(axis.axis.c_str()) + knee_text(axis);
   TextTable table{"", ">GPUs", ">micro-batch", ">step", ">speed-up", ">efficiency", ">memory"};

@@ -124,9 +124,29 @@ struct RunFlags {
   }
 };
 
+/// Refuses flags that want an answer beside the comparison of two runs, which has none.
+void require_comparison_alone(const RunFlags& flags) {
+  const std::pair<const char*, bool> wanted[] = {{"--json", !flags.json.empty()},
+                                                 {"--html", !flags.html.empty()},
+                                                 {"--trace", !flags.trace.empty()},
+                                                 {"--chakra", !flags.chakra.empty()},
+                                                 {"--picture", !flags.picture.empty()},
+                                                 {"--prices", !flags.prices.empty()},
+                                                 {"--rank", flags.rank.has_value()},
+                                                 {"--require", !flags.required.empty()},
+                                                 {"--transport", !flags.transport.empty()},
+                                                 {"--timing", flags.timing},
+                                                 {"--sources", flags.sources}};
+  for (const auto& [flag, is_wanted] : wanted)
+    if (is_wanted)
+      throw UserError(fmt::format(
+          "{}: not with --fold check, which compares two runs and gives no answer; expected --fold auto or off", flag));
+}
+
 std::string run_answer(const VerbQuestion& question) {
   RunFlags flags;
   flags.arguments.take(question);
+  if (flags.fold == "check") throw UserError("fold: check compares two runs and gives no answer; expected auto or off");
   const Scenario scenario = flags.scenario();
   return json_text(answer_json(answer(scenario, flags.options(scenario)), flags.timing));
 }
@@ -137,6 +157,7 @@ int run(const std::vector<std::string>& words) {
   if (!flags.trace_ranks.empty() && flags.trace.empty()) throw UserError("--trace-ranks: only with --trace");
   for (const std::string& what : flags.required)
     if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
+  if (flags.fold == "check") require_comparison_alone(flags);
   const Scenario scenario = flags.scenario();
   AnswerOptions options = flags.options(scenario);
   options.simulation.trace = flags.trace;

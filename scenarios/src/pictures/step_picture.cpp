@@ -98,7 +98,12 @@ class Painter {
     if (r.kind == Kind::mark || r.ended <= r.posted) return;
     if (group.role == Role::work) {
       const std::size_t tone = tone_at(tone_of(tone_name(group, names_.phase(r.name))));
-      lane(r.stream).bars.push_back({r.started, r.ended, tone, 0, r.name});
+      const double launched = std::clamp(record.started + record.launch.wait.value - time_.begin, r.started, r.ended);
+      if (launched > r.started) {
+        lane(r.stream).bars.push_back({r.started, launched, tone_named("framework"), 0, r.name});
+        host_waits_.push_back({r.started, launched});
+      }
+      lane(r.stream).bars.push_back({launched, r.ended, tone, 0, r.name});
       work_[{r.group, tone}].push_back({r.started, r.ended});
       return;
     }
@@ -113,9 +118,11 @@ class Painter {
     if (waits) waits_.push_back({r.posted, began});
   }
 
-  /// Books work first, then the exposed parts of messages, and adds these to the lane of computation.
+  /// Books waits for the host first, then work, then the exposed parts of messages, and adds these to the lane of
+  /// computation.
   void book_times() {
     if (picture_.lanes.empty()) return;
+    if (const std::vector<Span> waits = lone_host_waits(); !waits.empty()) count_work(tone_named("framework"), waits);
     for (const auto& [kind, spans] : work_) count_work(kind.second, join_spans(spans));
     const auto expose_all = [this](bool prefetched) {
       for (GroupId g = 0; g < kGroups; ++g)
@@ -170,7 +177,7 @@ class Painter {
   const std::vector<std::string>& streams_;
   Span time_;                                                          // the pictured part of the run
   std::map<std::pair<GroupId, std::size_t>, std::vector<Span>> work_;  // indexed by group and tone
-  std::vector<Span> messages_[kGroups], waits_, loading_[3];
+  std::vector<Span> messages_[kGroups], waits_, host_waits_, loading_[3];
   std::vector<Span> covered_;  // joined
 
   /// Returns the part of an operation in the pictured time, which begins at 0.
@@ -178,6 +185,24 @@ class Painter {
     for (double* time : {&r.posted, &r.started, &r.ended})
       *time = std::clamp(*time, time_.begin, time_.end) - time_.begin;
     return r;
+  }
+  /// Returns the parts of waits for the host in which no other work runs. In the others that work counts.
+  std::vector<Span> lone_host_waits() const {
+    std::vector<std::pair<double, int>> changes;
+    for (const auto& [kind, spans] : work_)
+      for (const Span& s : spans) {
+        changes.emplace_back(s.begin, 1);
+        changes.emplace_back(s.end, -1);
+      }
+    std::ranges::sort(changes);
+    std::vector<Span> beside;
+    int running = 0;
+    for (const auto& [time, change] : changes) {
+      if (running == 1 && change > 0) beside.push_back({time, time});
+      if (running == 2 && change < 0) beside.back().end = time;
+      running += change;
+    }
+    return uncovered_parts(join_spans(host_waits_), beside);
   }
   void cover(const std::vector<Span>& spans) {
     covered_.insert(covered_.end(), spans.begin(), spans.end());

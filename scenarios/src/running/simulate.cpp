@@ -62,9 +62,10 @@ std::vector<TraceSpan> pool_spans(const PostTrainingResult& loop) {
   return spans;
 }
 
-/// `trace`: takes the trace if one is to be written.
-Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options, std::string& trace) {
+/// The answer is the one without trace and picture. `trace`: takes the trace if one is to be written.
+Result watched_result(const Scenario& s, const Plan& plan, const SimulateOptions& asked, std::string& trace) {
   PathWatch path;
+  SimulateOptions options = asked;
   if (options.critical_path) path.watch(options);
   const StepRun run(s, plan, options);
   Result r = result_of(run);
@@ -74,6 +75,13 @@ Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions optio
       return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
     });
   if (options.watch) options.watch(run);
+  if (run.is_changed_by_watching()) {
+    SimulateOptions unwatched = asked;
+    unwatched.trace.clear();
+    unwatched.watch = nullptr;
+    std::string no_trace;
+    return watched_result(s, plan, unwatched, no_trace);
+  }
   if (options.after) options.after(run);
   return r;
 }

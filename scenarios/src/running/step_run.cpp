@@ -264,6 +264,8 @@ void StepRun::simulate(const SimulateOptions& options) {
   // A host launches the kernels of a CUDA graph together, so they are one operation.
   const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
   const bool apart = small && (path || (options.kernels_as_with_path && is_synchronous()));
+  is_changed_by_watching_ =
+      keeps_all(options) && ((plan.fuses_kernels && !graphs && !pieces && !apart) || !scenario.slow.stragglers.empty());
   if (plan.fuses_kernels && (graphs || (!records_ && !apart))) {
     plan.first_fused = kFirstFused;
     plan.series = meet_themselves() &&

@@ -69,11 +69,14 @@ class StepRun {
   const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
   double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
   bool records() const { return records_; }
+  /// Returns true if the step may differ, in less than a thousandth, from the one that nobody watches: its kernels run
+  /// one by one instead of in sequences, or its ranks have draws of their own.
+  bool is_changed_by_watching() const { return is_changed_by_watching_; }
   bool is_synchronous() const { return scenario.plan.mechanism->is_synchronous(); }
 
  private:
   TrainingStates states_;
-  bool records_ = false;
+  bool records_ = false, is_changed_by_watching_ = false;
   std::vector<Traffic> traffic_by_step_;  ///< traffic up to the end of each step, during a search
   std::optional<Traffic> found_traffic_;
 

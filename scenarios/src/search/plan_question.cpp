@@ -119,6 +119,14 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
     question.own_error = e.what();
   }
   if (question.own) require_searchable(*question.own);
+  constexpr const char* kBatch = "global_batch_size";
+  if (!question.section.find(kBatch) && !document.find("post_training")) {
+    if (!question.own)
+      throw UserError(fmt::format("plan: the samples of a step expected, plan.{}, since the plan of {} has none: {}",
+                                  kBatch, name, question.own_error));
+    set_field(question.section, kBatch,
+              Node::scalar_node(fmt::format("{}", question.own->global_batch_size), plan->place));
+  }
   Node& bare = *plan = without_choices(question.section);
   std::erase_if(bare.fields, [](const auto& field) {
     return field.first == "pipeline" || is_of_tensor_ranks(field.first);  // one device has none of them
