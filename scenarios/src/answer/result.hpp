@@ -166,7 +166,7 @@ struct Result {
     for (const Stage& stage : stages) all.push_back(stage.memory);
     return all;
   }
-  /// Its activations are between their forward and backward pass.
+  /// Memory of a node's host. Activations lie there between their forward and backward pass.
   struct HostMemory : PeakMemory {
     Bytes capacity;               ///< capacity of the node; 0: not stated
     Bytes input;                  ///< batches on their way to the devices, and the cache
