@@ -247,19 +247,18 @@ Seconds nccl_step(const NcclModel& model, NcclOperation operation, int gpus, Ncc
 }
 
 NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
+  const BytesPerSecond gpu_link = nccl_link(gpu);
   NcclModel scaled = model;
   const double model_link = model.link.value * 1e-9;
   const auto describe_scaling = [&](const std::string& link) {
     scaled.scaled = fmt::format("scaled from {} by {}/{:.4g} GB/s", model.name, link, model_link);
   };
-  if (gpu.kind == ChipKind::tpu)
-    throw UserError(fmt::format("gpu {}: a TPU has no NCCL; expected an algorithm, for example torus", gpu.name));
   if (gpu.nvlink.value > 0) {
-    const double factor = gpu.nvlink / model.link *
+    const double factor = gpu_link / model.link *
                           (before_nvlink_3(gpu.architecture) && !before_nvlink_3(model.architecture) ? kNvlink2 : 1);
     change_protocols(scaled, [&](NcclCurve& curve) { scale_rates(curve, factor); });
     scaled.in_switch.nvls.rate = scaled.in_switch.nvls.rate * factor;
-    describe_scaling(fmt::format("NVLink {:.4g}", gpu.nvlink.value * 1e-9));
+    describe_scaling(fmt::format("NVLink {:.4g}", gpu_link.value * 1e-9));
     // NVIDIA's switches sum from Hopper's on.
     if (generation(gpu.architecture) < generation("hopper") || !runs_nccl(gpu)) scaled.in_switch = {};
     return scaled;
@@ -273,19 +272,21 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
     describe_scaling(fmt::format("{} links of {:.4g}", gpu.chip_links.count, gpu.chip_links.rate.value * 1e-9));
     return scaled;
   }
-  if (gpu.pcie.value <= 0)
+  if (gpu_link.value <= 0)
     throw UserError(fmt::format("gpu {}: no nvlink, chip_links or pcie, so NCCL cannot be scaled to it", gpu.name));
   scaled.link_kind = LinkKind::pcie;
   for (auto& [operation, curves] : scaled.curves) {
     const NcclCurve two_gpus = curves.front();
     for (NcclCurve& curve : curves)
-      scale_to_pcie(curve, two_gpus, gpu.pcie / model.link, steps_of(operation, curve.gpus));
+      scale_to_pcie(curve, two_gpus, gpu_link / model.link, steps_of(operation, curve.gpus));
   }
-  describe_scaling(fmt::format("PCIe {:.4g}", gpu.pcie.value * 1e-9));
+  describe_scaling(fmt::format("PCIe {:.4g}", gpu_link.value * 1e-9));
   return scaled;
 }
 
 BytesPerSecond nccl_link(const Gpu& gpu) {
+  if (gpu.kind == ChipKind::tpu)
+    throw UserError(fmt::format("gpu {}: a TPU has no NCCL; expected an algorithm, for example torus", gpu.name));
   if (gpu.nvlink.value > 0) return gpu.nvlink;
   return gpu.chip_links.count > 0 ? gpu.chip_links.rate * gpu.chip_links.count : gpu.pcie;
 }

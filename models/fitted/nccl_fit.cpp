@@ -360,8 +360,6 @@ NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::st
   fit.model.name = name;
   fit.model.gpu = gpu.name;
   fit.model.architecture = gpu.architecture;
-  if (gpu.kind == ChipKind::tpu)
-    throw UserError(fmt::format("gpu {}: a TPU has no NCCL; expected an algorithm, for example torus", gpu.name));
   fit.model.link = nccl_link(gpu);
   if (fit.model.link.value <= 0)
     throw UserError(fmt::format("gpu {}: neither nvlink nor pcie, by which other GPUs would be scaled", gpu.name));

@@ -152,7 +152,7 @@ NcclModel read_nccl_model(const Node& entry);
 /// without NCCL (TPUs) or without links, and for an unknown network.
 NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network = "infiniband");
 /// Returns the rate of all links of a GPU to others, per direction: NVLink, chip-to-chip links, or PCIe. NCCL's rates
-/// are scaled by it.
+/// are scaled by it. Throws UserError for a chip without NCCL (TPUs).
 BytesPerSecond nccl_link(const Gpu& gpu);
 /// Returns the largest number of GPUs of a node with which an operation was measured.
 int most_measured_gpus(const NcclModel&);

@@ -184,6 +184,7 @@ UpdateExchanges add_matrix_updates(Work& work, HeldElements& held, const std::ve
     double of_busiest(double shares) const { return std::max(flops / shares, largest); }
   } dense_share, expert_share;
   UpdateExchanges exchanges;
+  double gathers = 0, sums = 0;  // those of a replica, if replicas divided each matrix evenly
   Bytes gathered, summed, largest_gathered, largest_sum;
   for (std::size_t k = 0; k < layers.size(); ++k)
     for (const Layer* layer = layers[k]; const ParameterTensor& tensor : layer->parameters) {
@@ -203,7 +204,7 @@ UpdateExchanges add_matrix_updates(Work& work, HeldElements& held, const std::ve
           const Bytes bytes = element_size(update_precision(precision)) * (all->in * all->out);
           gathered += bytes * count;
           largest_gathered = std::max(largest_gathered, bytes);
-          exchanges.gathers += count / shares;
+          gathers += count / shares;
         } else if (optimizer.matrix_split == MatrixSplit::distributed) {
           // The products are those along the side that is not split, also if it is the longer one.
           const double side = all->in == tensor.in ? tensor.in : tensor.out;
@@ -211,7 +212,7 @@ UpdateExchanges add_matrix_updates(Work& work, HeldElements& held, const std::ve
           const Bytes bytes = element_size(precision) * (side * side * optimizer.orthogonal_steps);
           summed += bytes * count;
           largest_sum = std::max(largest_sum, bytes);
-          exchanges.sums += optimizer.orthogonal_steps * count / shares;
+          sums += optimizer.orthogonal_steps * count / shares;
         }
       }
       for (const double side : {m, n}) {
@@ -236,13 +237,13 @@ UpdateExchanges add_matrix_updates(Work& work, HeldElements& held, const std::ve
   work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
   work.precision = static_cast<std::uint8_t>(orthogonal ? precision : updates);
   // The busiest replica has whole matrices, so that it exchanges no less than the largest one needs.
-  const auto settle = [&](double& times, Bytes& mean, Bytes all, Bytes largest, double least) {
-    if (times == 0) return;
-    times = std::ceil(std::max(times, least));
+  const auto settle = [&](int& times, Bytes& mean, double even, Bytes all, Bytes largest, double least) {
+    if (even == 0) return;
+    times = static_cast<int>(std::ceil(std::max(even, least)));
     mean = std::max(all / dense.optimizer, largest) / times;
   };
-  settle(exchanges.gathers, exchanges.gathered, gathered, largest_gathered, 1);
-  settle(exchanges.sums, exchanges.summed, summed, largest_sum, optimizer.orthogonal_steps);
+  settle(exchanges.gathers, exchanges.gathered, gathers, gathered, largest_gathered, 1);
+  settle(exchanges.sums, exchanges.summed, sums, summed, largest_sum, optimizer.orthogonal_steps);
   return exchanges;
 }
 

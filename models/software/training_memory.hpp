@@ -122,7 +122,7 @@ HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& d
 
 /// Collectives over tensor ranks in an update: numbers of all-gathers and all-reduces, and the bytes of one of mean size.
 struct UpdateExchanges {
-  double gathers = 0, sums = 0;
+  int gathers = 0, sums = 0;
   Bytes gathered = {}, summed = {};
 };
 

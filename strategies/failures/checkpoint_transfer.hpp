@@ -30,9 +30,8 @@ struct CheckpointWrite {
   Seconds write;     ///< until all shares are stored
 };
 
-/// Simulates the write of one checkpoint on an idle machine, message by message. A process can run only one
-/// simulation: call it in a child process. Throws UserError if a node has no drive, or if the shares do not fit into
-/// the store or a drive.
+/// Simulates the write of one checkpoint on an idle machine, message by message. Throws UserError if a node has no drive,
+/// or if the shares do not fit into the store or a drive.
 CheckpointWrite simulate_checkpoint_write(const ClusterSpec&, const SoftwareStack&, const CheckpointPlan&);
 /// Simulates the reading of a checkpoint: every writer reads its share, and the time until the last has arrived is
 /// returned. Other ranks receive their copy from a reader over the fabric; that time is not counted.

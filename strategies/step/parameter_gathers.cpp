@@ -193,10 +193,10 @@ Ops ParameterGathers::exchange_matrices() {
   if (!step_.plan.lane(Lane::tensor).is_used() || all.gathers + all.sums == 0) co_return;
   while (step_.waits.has_any()) co_yield step_.take_waits();
   const Dep start = step_.out.last_operation(TrainingStreams::compute);
-  for (double i = 0; i < all.gathers; ++i)
+  for (int i = 0; i < all.gathers; ++i)
     co_yield collectives_.run(
         {Lane::tensor, Operation::all_gather, all.gathered, step_.words.exchange_matrices, 0, start});
-  for (double i = 0; i < all.sums; ++i)
+  for (int i = 0; i < all.sums; ++i)
     co_yield collectives_.run(
         {Lane::tensor, Operation::all_reduce, all.summed, step_.words.exchange_matrices, 0, start});
   step_.waits.add(collectives_.end_of(Lane::tensor));

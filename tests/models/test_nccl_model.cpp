@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
+#include <functional>
 
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
@@ -149,7 +150,9 @@ TEST_CASE("a GPU without a fit takes that of its generation, scaled by its links
   CHECK(bus < 31.5e9);
   // 42 us were measured on eight RTX 4090 (NVIDIA/nccl issue 1530).
   CHECK(microseconds(model_of("rtx-4090"), NcclOperation::all_reduce, 8, 8) == Approx(42).epsilon(0.25));
-  CHECK_THROWS_WITH(model_of("tpu-v4"), "gpu tpu-v4: a TPU has no NCCL; expected an algorithm, for example torus");
+  for (const auto& refused : {std::function<void()>([&] { model_of("tpu-v4"); }),
+                              std::function<void()>([] { nccl_link(catalog_gpu("tpu-v4")); })})
+    CHECK_THROWS_WITH(refused(), "gpu tpu-v4: a TPU has no NCCL; expected an algorithm, for example torus");
 }
 
 TEST_CASE("a GPU's own log of one operation is used, and the other operations are those of its generation", "[nccl]") {

@@ -140,6 +140,30 @@ TEST_CASE("without CUDA graphs the host launches each kernel, and the GPU waits 
   CHECK(simulated_loop(split_eager).generation.value > simulated_loop(split).generation.value);
 }
 
+TEST_CASE("the mean since an earlier run has each sum that was added to it", "[post-training]") {
+  EngineRun run, more;
+  double number = 1;
+  for (Seconds* time : {&more.time, &more.prefill, &more.call_wait, &more.decode.products, &more.decode.cache,
+                        &more.decode.exchanges, &more.decode.host, &more.call_time, &more.recomputed})
+    time->value = number *= 2;  // of powers of two, sums and quotients are exact
+  for (double* sum : {&more.tokens, &more.prefill_tokens, &more.steps, &more.token_seconds}) *sum = number *= 2;
+  more.preemptions = 3;
+  more.refusals = 5;
+  run.add(more);
+  EngineRun later = run;
+  later.add(more);
+  later.add(more);
+  const EngineRun mean = later.mean_since(run, 2);
+  for (const auto time :
+       {&EngineRun::time, &EngineRun::prefill, &EngineRun::call_wait, &EngineRun::call_time, &EngineRun::recomputed})
+    CHECK(mean.*time == more.*time);
+  for (const auto part : {&DecodeTime::products, &DecodeTime::cache, &DecodeTime::exchanges, &DecodeTime::host})
+    CHECK(mean.decode.*part == more.decode.*part);
+  for (const auto sum : {&EngineRun::tokens, &EngineRun::prefill_tokens, &EngineRun::steps, &EngineRun::token_seconds})
+    CHECK(mean.*sum == more.*sum);
+  for (const auto count : {&EngineRun::preemptions, &EngineRun::refusals}) CHECK(mean.*count == 2 * (more.*count));
+}
+
 TEST_CASE("chunks and engines have the defaults of their releases", "[post-training]") {
   const Engine vllm = loop_scenario().post_training->engine,
                sglang = loop_scenario({{"post_training.generation.engine", "sglang"}}).post_training->engine;

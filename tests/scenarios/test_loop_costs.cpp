@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"

@@ -94,19 +94,6 @@ TEST_CASE("switches stand in the room that nodes leave in their racks, and a rea
              Contains("no network of the table meets all conditions: each misses the racks"));
 }
 
-TEST_CASE("an error about a searched plan names the plan or --vary, not a flag that has another field",
-          "[search][cli]") {
-  const TopoFolder shell;
-  const auto error_of = [&shell](const std::string& vary) {
-    return shell.trainyard("plan --model gpt2-xl --on dgx-a100 --batch 64 --vary " + vary).err;
-  };
-  CHECK_THAT(error_of("plan.tensor_parallel=3"), Contains("has the values of --vary"));
-  CHECK_THAT(error_of("plan.tensor_parallel=2,4"),
-             Contains("tensor parallelism over 2 ranks: they must divide the 25 attention heads") &&
-                 Contains("the first: tensor 2") && !Contains("--batch"));
-  CHECK_THAT(error_of("plan.foo=1"), Contains("--vary plan.foo: unknown key \"foo\" in plan") && !Contains("--set"));
-}
-
 namespace {
 
 /// Joins the words of a screen with single spaces, without its line ends and columns.
@@ -411,56 +398,6 @@ TEST_CASE("± of learn is half of the 95 % interval of the mean over the seeds",
   CHECK_THAT(
       shell.trainyard("learn learn-local-sgd --compare plan.data_parallel.local_steps=1,8 --set learn.steps=2").out,
       !Contains("±"));
-}
-
-TEST_CASE("errors name the flag whose value is wrong", "[cli]") {
-  const TopoFolder shell;
-  const std::string plan = "plan --model gpt2 --on dgx-a100 --batch 64 ";
-  CHECK_THAT(shell.trainyard(plan + "--budget soon").err, StartsWith("--budget: \"soon\" is not a time such as"));
-  CHECK_THAT(shell.trainyard(plan + "--vary tensor").err, StartsWith("--vary tensor: expected path=value"));
-  CHECK_THAT(shell.trainyard("learn learn-workers --compare rate").err, StartsWith("--compare rate: expected path="));
-  CHECK_THAT(shell.trainyard("bench all_reduce --on dgx-a200").err, StartsWith("--on: unknown node \"dgx-a200\"; did"));
-  CHECK_THAT(shell.trainyard("bench all_reduce --on dgx-a100 --op mean").err,
-             StartsWith("--op: unknown reduction \"mean\""));
-  CHECK_THAT(shell.trainyard("size --model gpt2 --tokens 1B --days 3 --nodes-of dgx-a200").err,
-             StartsWith("--nodes-of: unknown node \"dgx-a200\"; did"));
-  CHECK_THAT(shell.trainyard("topo design --hosts 0 --ports 8").err, StartsWith("--hosts 0: 1 or more expected"));
-  CHECK_THAT(shell.trainyard("show dgx-a200").err, StartsWith("dgx-a200: no such file, and no scenario of that name"));
-  CHECK_THAT(shell.trainyard("help scenario nvlnk").err, StartsWith("trainyard help scenario: no key has \"nvlnk\""));
-  const std::string keys = shell.trainyard("help scenario all_reduce").out;
-  CHECK_THAT(keys, Contains("plan.data_parallel.all_reduce.channels") && !Contains("plan.recompute"));
-}
-
-TEST_CASE("flags that nothing would heed, and values in the wrong place, are refused with their flag", "[cli]") {
-  const TopoFolder shell;
-  const std::string bench = "bench all_reduce --on dgx-h100 -b 1M -e 1M ";
-  for (const auto& [words, error] :
-       {std::pair<std::string, const char*>{bench + "--channels 4", "--channels 4: the fitted model of NCCL"},
-        {bench + "--chunk 128K", "--chunk 128K: the fitted model of NCCL"},
-        {bench + "--fidelity modelled --algorithm ring", "--algorithm ring: the fitted model of NCCL"},
-        {bench + "--chunk 128K --algorithm chain", "--chunk 128KiB: it would change nothing in chain"},
-        {bench + "--torus [2,4]", "--torus [2,4]: the fitted model of NCCL"},
-        {bench + "--torus [2,4] --algorithm ring",
-         "--torus [2,4]: it would change nothing in ring; it is for algorithms of a torus"},
-        {bench + "--torus [1,8] --algorithm ring", "--torus [1,8]: it would change nothing"},
-        {"bench all_gather --on dgx-h100 --op average", "--op average: all-gather reduces nothing"},
-        {"topo design --hosts 64 --ports 8 --hosts-per-rack 8 --racks-per-row 0", "--racks-per-row 0: "},
-        {"sweep naive-vs-gpipe --set plan.recompute=none,full --top 0", "--top 0: "},
-        {"sweep naive-vs-gpipe --set plan.recompute=none,full --baseline 0", "--baseline 0: "},
-        {"task 1 --solution --check mine.yaml", "trainyard task: --solution: not with --check"},
-        {"show node dgx-h100 --rank 3",
-         "trainyard show node: --schedule, --mesh, --machine, --fold and --rank are for"},
-        {"size --model gpt2 --tokens 1B --days 3 --site 2MWh", "--site 2MWh: expected a power such as 2 MW"}}) {
-    const TopoAnswer answer = shell.trainyard(words);
-    CAPTURE(words, answer.err);
-    CHECK(answer.exit == 2);
-    CHECK_THAT(answer.err, StartsWith(error));
-  }
-  CHECK(shell.trainyard(bench + "--algorithm chain-pipelined --chunk 128K").exit == 0);
-  for (const char* reader : {"torus", "torus-2d", "auto"})
-    for (const char* lengths : {"[2,4]", "[1,8]"})
-      CHECK(shell.trainyard(bench + "--algorithm " + reader + " --torus " + lengths).exit == 0);
-  CHECK(shell.trainyard("topo design --hosts 64 --ports 8 --hosts-per-rack 8 --cable-lengths 300,1").exit == 0);
 }
 
 TEST_CASE("run says that the site has no room for the nodes", "[run][cli]") {

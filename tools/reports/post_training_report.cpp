@@ -330,6 +330,15 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
   return "splits of the nodes, the fastest first:\n" + table.text("  ", most);
 }
 
+/// Lists what engines spend their time on. `calls`: the part of calls of tools, or "".
+std::string engine_parts_line(const PostTrainingResult& r, const std::string& calls, const std::string& engines,
+                              const std::string& limit) {
+  return fmt::format("{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n",
+                     report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
+                     loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value),
+                     loop_seconds(r.parts.host.value), calls, engines, limit);
+}
+
 }  // namespace
 
 std::string generation_screen(const Scenario& s, const Result& result, const std::vector<WhatIf>& what_ifs) {
@@ -350,13 +359,8 @@ std::string generation_screen(const Scenario& s, const Result& result, const std
              "mean, {:.0f} at most · {} running sequences a decode step\n",
              report_label("engines"), counted_noun(r.engines, "engine"), counted_noun(choice.layout.gpus(), "GPU"),
              choice.prompt_tokens, r.mean_answer, r.longest_answer, three_digits(r.sequences)) +
-         fmt::format(
-             "{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}   (s of the slowest engine; most for "
-             "{})\n",
-             report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
-             loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value), loop_seconds(r.parts.host.value),
-             r.engine_limit) +
-         cache_line(r) + what_if_line(result, what_ifs) + "\nforward pass of the plan:\n";
+         engine_parts_line(r, "", "the slowest engine", r.engine_limit) + cache_line(r) +
+         what_if_line(result, what_ifs) + "\nforward pass of the plan:\n";
 }
 
 std::string post_training_screen(const Scenario& s, const Result& result, const std::vector<WhatIf>& what_ifs) {
@@ -401,11 +405,8 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
       choice.asynchrony  ? ""
       : r.tail.value > 0 ? fmt::format(" · the last tenth of the answers takes {} more", show(r.tail))
                          : " · all answers end together");
-  text += fmt::format(
-      "{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n", report_label(""),
-      loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value), loop_seconds(r.parts.cache.value),
-      loop_seconds(r.parts.exchanges.value), loop_seconds(r.parts.host.value),
-      choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
+  text += engine_parts_line(
+      r, choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
       choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine",
       r.busy_sandboxes >= kBusySandboxes ? r.engine_limit + ", but sandboxes limit the generation" : r.engine_limit);
   text += answer_times_line(r.answers, choice.asynchrony ? "a prompt has arrived" : "the step begins",

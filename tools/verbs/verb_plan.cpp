@@ -183,13 +183,19 @@ struct PlanFlags {
     arguments.flag("--brief", brief, "show only the best plan, without neighbours and rule of thumb");
   }
 
+  std::vector<PlanSpaceOptions::Axis> varied_fields() const {
+    std::vector<PlanSpaceOptions::Axis> fields;
+    for (const std::string& axis : vary) {
+      SweepAxis parsed = parse_sweep_axis(axis, "--vary");
+      fields.push_back({std::move(parsed.path), std::move(parsed.values)});
+    }
+    return fields;
+  }
+
   PlanAnswerOptions options() const {
     PlanAnswerOptions options;
     options.space.offload = offload;
-    for (const std::string& axis : vary) {
-      const SweepAxis parsed = parse_sweep_axis(axis, "--vary");
-      options.space.vary.push_back({parsed.path, parsed.values});
-    }
+    options.space.vary = varied_fields();
     options.search.work = limits.operations();
     options.seconds = limits.wall_seconds();
     options.journal = shares.points;
@@ -223,15 +229,7 @@ struct PlanFlags {
     return read_plan_question(std::move(document), name());
   }
 
-  LoopLayoutOptions layout_options() const {
-    LoopLayoutOptions options;
-    for (const std::string& axis : vary) {
-      const SweepAxis parsed = parse_sweep_axis(axis, "--vary");
-      options.vary.push_back({parsed.path, parsed.values});
-    }
-    options.work = limits.operations();
-    return options;
-  }
+  LoopLayoutOptions layout_options() const { return {.vary = varied_fields(), .work = limits.operations()}; }
 
   LoopQuestion loop_question() const {
     if (!(html + headroom + shares.points + shares.shard + shares.slurm + limits.seconds).empty() || offload ||

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 
-#include "models/energy/energy.hpp"
 #include "models/fitted/measured_family.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"

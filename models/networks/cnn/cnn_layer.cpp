@@ -69,24 +69,6 @@ CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {
   return out;
 }
 
-CnnFeature CnnLayerBuilder::batch_norm(const CnnOperator& op, CnnFeature in) {
-  const std::string name = name_of(op);
-  const double channels = static_cast<double>(op.in.channels);
-  const CnnFeature out = fresh(in.width, true);
-  const Bytes x = bytes(in.width), statistics = element_size(Precision::fp32) * (2 * channels);
-  const std::vector<int> gradients = {b_.parameter(name + ".weight", channels), b_.parameter(name + ".bias", channels)};
-  // No cache holds a channel of the whole micro-batch: it is read for its statistics, then read again to be normalized.
-  Operator o;
-  o.forward.push_back(moves(name, x * 3 + statistics));
-  o.backward.push_back({moves(name + ".backward", x * 5 + statistics), gradients});
-  keep(o, in, name + ".input");
-  o.saved_tensors.push_back({name + ".statistics", statistics});
-  o.forward_live = x;
-  o.backward_live = x * 2;
-  b_.add(std::move(o));
-  return out;
-}
-
 CnnFeature CnnLayerBuilder::activation(const CnnOperator& op, CnnFeature in) {
   const std::string name = name_of(op);
   const Bytes x = bytes(in.width);
@@ -179,7 +161,7 @@ CnnFeature CnnLayerBuilder::add(const CnnOperator& op, CnnFeature in) {
     case CnnKind::conv:
       return conv(op, in);
     case CnnKind::batch_norm:
-      return batch_norm(op, in);
+      return batch_norm(op, in, false, NormApplied::by_itself);
     case CnnKind::activation:
       return activation(op, in);
     case CnnKind::max_pool:

@@ -65,10 +65,9 @@ class CnnLayerBuilder {
   std::size_t fused_operators(const std::vector<CnnOperator>&, std::size_t i) const;
   /// Adds operator `i` and those that its kernel executes too. `summed`: a residual sums the output of the list.
   CnnFeature add(const std::vector<CnnOperator>&, std::size_t i, CnnFeature, bool summed = false);
-  CnnFeature fused_batch_norm(const CnnOperator&, CnnFeature, bool activates, NormApplied);
   CnnFeature add(const CnnOperator&, CnnFeature);
   CnnFeature conv(const CnnOperator&, CnnFeature);
-  CnnFeature batch_norm(const CnnOperator&, CnnFeature);
+  CnnFeature batch_norm(const CnnOperator&, CnnFeature, bool activates, NormApplied);
   CnnFeature activation(const CnnOperator&, CnnFeature);
   CnnFeature pool(const CnnOperator&, CnnFeature);
   CnnFeature local_response_norm(const CnnOperator&, CnnFeature);

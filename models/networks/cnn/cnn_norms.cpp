@@ -1,4 +1,4 @@
-// Batch norms fused with the operators around them, as in cuDNN's kernels for NHWC.
+// Batch norms, alone or fused with the operators around them, as in cuDNN's kernels for NHWC.
 #include "models/networks/cnn/cnn_layer.hpp"
 
 namespace trainyard {
@@ -18,16 +18,16 @@ CnnFeature CnnLayerBuilder::add(const std::vector<CnnOperator>& operators, std::
   const bool convolved = fusions_.batch_norm == BatchNormFusion::convolution && next < operators.size() &&
                          operators[next].kind == CnnKind::conv;
   const bool ends = summed && next == operators.size() && !activates;
-  return fused_batch_norm(op, in, activates,
-                          ends        ? NormApplied::by_sum
-                          : convolved ? NormApplied::by_convolution
-                                      : NormApplied::by_itself);
+  return batch_norm(op, in, activates,
+                    ends        ? NormApplied::by_sum
+                    : convolved ? NormApplied::by_convolution
+                                : NormApplied::by_itself);
 }
 
-/// Backward a channel is read twice, for its sums and for the gradient of the input. If the next convolution applies
+/// No cache holds a channel of the whole micro-batch: it is read for its statistics, then read again to be normalized.
+/// Backward it is read twice, for its sums and for the gradient of the input. If the next convolution applies
 /// the norm, the sign for the ReLU is computed again from the input.
-CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature in, bool activates,
-                                             NormApplied applied) {
+CnnFeature CnnLayerBuilder::batch_norm(const CnnOperator& op, CnnFeature in, bool activates, NormApplied applied) {
   const std::string name = name_of(op);
   const double channels = static_cast<double>(op.in.channels);
   const Bytes x = bytes(in.width), statistics = element_size(Precision::fp32) * (2 * channels);
@@ -35,7 +35,9 @@ CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature i
   const bool writes_output = applied == NormApplied::by_itself;
   const Bytes mask = writes_output && activates ? bits(in.width) : Bytes{};
   Bytes moved = writes_output ? x * 2 + mask : statistics;
-  if (fusions_.batch_norm == BatchNormFusion::activation) moved += x;  // no other kernel has summed the statistics
+  const bool sums_statistics =
+      fusions_.batch_norm == BatchNormFusion::none || fusions_.batch_norm == BatchNormFusion::activation;
+  if (sums_statistics) moved += x;
   Operator o;
   o.forward.push_back(moves(name, moved + statistics));
   keep(o, in, name + ".input");

@@ -27,26 +27,41 @@ void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& 
   if (l.config.norm_place == NormPlace::after) residual_norm(b, l, name + "_norm");
 }
 
-void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+namespace {
+
+/// Adds attention without norm and residual.
+void attention_part(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
   const AttentionShape shape = self_attention_shape(l, index);
-  begin_branch(b, l, "attention", readers_of(l, LinearPart::qkv));
   begin_columns(b, l, "attention", readers_of(l, LinearPart::qkv));
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_rows(b, l, "attention");
   if (l.config.attention_output_bias) row_bias(b, l, "projection.bias");
+}
+
+}  // namespace
+
+void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  begin_branch(b, l, "attention", readers_of(l, LinearPart::qkv));
+  attention_part(b, l, index);
   end_branch(b, l, "attention");
+}
+
+void feed_forward_part(LayerBuilder& b, const TransformerLayout& l, bool keeps_input) {
+  const Readers readers = readers_of(l, LinearPart::mlp_in);
+  begin_columns(b, l, "mlp", readers);
+  b.set_region(RecomputedPart::mlp);
+  feed_forward(
+      b, l,
+      {.width = l.ffn(), .keeps_input = keeps_input, .shares_fork_gradient = l.adds_output(), .readers = readers});
+  b.set_region(RecomputedPart::none);
+  end_rows(b, l, "mlp");
+  if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
 }
 
 void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
   begin_branch(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
-  begin_columns(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
-  b.set_region(RecomputedPart::mlp);
-  feed_forward(
-      b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output(), .readers = readers_of(l, LinearPart::mlp_in)});
-  b.set_region(RecomputedPart::none);
-  end_rows(b, l, "mlp");
-  if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
+  feed_forward_part(b, l, true);
   end_branch(b, l, "mlp");
 }
 
@@ -316,15 +331,9 @@ void vocabulary_loss(LayerBuilder& b, const TransformerLayout& l, bool bias, con
 
 void attention_beside(LayerBuilder& b, const TransformerLayout& l, std::int64_t index,
                       void (*add_other)(LayerBuilder&, const TransformerLayout&)) {
-  const AttentionShape shape = self_attention_shape(l, index);
-  const Readers readers = readers_of(l, LinearPart::qkv);
-  begin_branch(b, l, "block", readers);
+  begin_branch(b, l, "block", readers_of(l, LinearPart::qkv));
   b.shared_input("block", l.hidden(), 2);
-  begin_columns(b, l, "attention", readers);
-  self_attention(b, l, shape);
-  output_projection(b, l, shape);
-  end_rows(b, l, "attention");
-  if (l.config.attention_output_bias) row_bias(b, l, "projection.bias");
+  attention_part(b, l, index);
   const Bytes tensor = b.residual_bytes(l.hidden());
   b.hold(tensor, tensor);  // the output of attention, and backward the gradient of the norm's output
   add_other(b, l);

@@ -63,6 +63,11 @@ void read_qwen_experts(Fields&, TransformerConfig&);
 /// Reads Megatron's mtp_num_layers: the number of layers that predict further tokens. The default is 0, whatever the
 /// config says of the checkpoint's layers (num_nextn_predict_layers), because most trainings leave them out.
 void read_further_tokens(Fields&, TransformerConfig&);
+/// Reads the keys of Mamba-2 as Bamba, Granite 4 and Falcon-H1 name them. `inner`: width of its values; 0: `mamba_expand`
+/// times the hidden size.
+void read_mamba_keys(Fields&, TransformerConfig&, std::int64_t inner = 0);
+/// Checks that the groups of keys of a scan, which `key` states, divide its heads.
+void check_groups(Fields&, const ScanConfig&, const char* key);
 /// Checks that a token has at most as many experts as there are.
 void check_experts(Fields&, const TransformerConfig&);
 /// Reads n_group and topk_group. The arguments are the defaults.

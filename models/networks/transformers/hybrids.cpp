@@ -101,12 +101,6 @@ void read_pattern(Fields& f, TransformerConfig& c) {
   check_length(f, key, c.pattern, c.num_hidden_layers);
 }
 
-/// Checks that the groups of keys divide the heads.
-void check_groups(Fields& f, const ScanConfig& scan, const char* key) {
-  if (scan.heads % scan.groups != 0)
-    f.refuse(key, fmt::format("{} groups do not divide {} heads", scan.groups, scan.heads));
-}
-
 void read_nemotron_h(Fields& f, TransformerConfig& c) {
   read_pattern(f, c);
   c.vocab_size = read_size(f, "vocab_size");
@@ -151,22 +145,6 @@ void read_nemotron_h(Fields& f, TransformerConfig& c) {
   }
   read_further_tokens(f, c);
   c.further_pattern = read_letters(f, "mtp_hybrid_override_pattern", c.has_layer(kExperts) ? "*E" : "*-");
-}
-
-/// Reads the keys of Mamba-2 as Bamba and Granite 4 name them.
-void read_mamba_keys(Fields& f, TransformerConfig& c) {
-  c.scan.kind = ScanKind::mamba2;
-  c.scan.heads = read_size(f, "mamba_n_heads", 128);
-  const std::int64_t inner = read_size(f, "mamba_expand", 2) * c.hidden_size;
-  const bool states_width = f.has("mamba_d_head") && f.child("mamba_d_head")->scalar != "auto";
-  c.scan.head_dim = states_width ? read_size(f, "mamba_d_head") : inner / c.scan.heads;
-  c.scan.groups = read_size(f, "mamba_n_groups", 1);
-  c.scan.state = read_size(f, "mamba_d_state", 256);
-  c.scan.taps = read_size(f, "mamba_d_conv", 4);
-  c.scan.chunk = read_size(f, "mamba_chunk_size", 256);
-  c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
-  c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
-  check_groups(f, c.scan, "mamba_n_groups");
 }
 
 /// Bamba (IBM 2024): Mamba-2 or attention, then a dense feed-forward part.
@@ -322,4 +300,25 @@ const RegisterTransformer registered_qwen3_5_moe{"qwen3_5_moe_text", {read_qwen3
 const RegisterTransformer registered_kimi_linear{"kimi_linear", {read_kimi_linear, mixed_layers}};
 
 }  // namespace
+
+void check_groups(Fields& f, const ScanConfig& scan, const char* key) {
+  if (scan.heads % scan.groups != 0)
+    f.refuse(key, fmt::format("{} groups do not divide {} heads", scan.groups, scan.heads));
+}
+
+void read_mamba_keys(Fields& f, TransformerConfig& c, std::int64_t inner) {
+  c.scan.kind = ScanKind::mamba2;
+  c.scan.heads = read_size(f, "mamba_n_heads", 128);
+  if (inner == 0) inner = read_size(f, "mamba_expand", 2) * c.hidden_size;
+  const bool states_width = f.has("mamba_d_head") && f.child("mamba_d_head")->scalar != "auto";
+  c.scan.head_dim = states_width ? read_size(f, "mamba_d_head") : inner / c.scan.heads;
+  c.scan.groups = read_size(f, "mamba_n_groups", 1);
+  c.scan.state = read_size(f, "mamba_d_state", 256);
+  c.scan.taps = read_size(f, "mamba_d_conv", 4);
+  c.scan.chunk = read_size(f, "mamba_chunk_size", 256);
+  c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
+  c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
+  check_groups(f, c.scan, "mamba_n_groups");
+}
+
 }  // namespace trainyard::transformers

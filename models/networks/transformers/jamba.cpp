@@ -13,28 +13,12 @@ using namespace layer_letters;
 /// Tokens of a chunk in the kernel of Mamba-1 (state-spaces/mamba, selective_scan_fwd_kernel.cuh).
 constexpr std::int64_t kSelectiveChunk = 2048;
 
-/// Returns the scan of a rank's channels over its tokens. All channels read the same keys and queries.
-ScanShape selective_scan(const TransformerLayout& l) {
-  const ScanConfig& c = l.config.scan;
-  ScanShape s;
-  s.kind = c.kind;
-  s.tokens = l.rows();
-  s.heads = static_cast<double>(c.heads) / l.tensor();
-  s.head_dim = s.groups = 1;
-  s.state = static_cast<double>(c.state);
-  s.chunk = static_cast<double>(c.chunk);
-  s.taps = static_cast<double>(c.taps);
-  s.element = l.size();
-  return s;
-}
-
 void channel_convolution(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s) {
   Operator op;
   op.forward = convolution_forward(s, l.precision);
   std::vector<int> gradients{b.parameter("convolution.weight", s.inner() * s.taps)};
   if (l.config.scan.convolution_bias) gradients.push_back(b.parameter("convolution.bias", s.inner()));
-  for (KernelCall& call : convolution_backward(s, l.precision)) op.backward.push_back({std::move(call), {}});
-  if (!l.options.adapters.has_rank()) op.backward.back().gradients_ready = std::move(gradients);
+  op.backward = backward_kernels(convolution_backward(s, l.precision), std::move(gradients), l);
   op.saved_tensors.assign({{"convolution.input", b.row_bytes(2 * s.inner())}});  // with the gate, which the scan reads
   op.keeps_input = true;
   op.forward_live = b.row_bytes(s.inner());
@@ -69,10 +53,10 @@ void project_steps(LayerBuilder& b, const TransformerLayout& l, const ScanShape&
 void selective_kernel(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s) {
   Operator op;
   op.forward = scan_forward(s, l.precision);
-  std::vector<int> gradients{b.parameter("scan.decay", s.inner() * s.state), b.parameter("scan.step_bias", s.inner()),
-                             b.parameter("scan.skip", s.inner())};
-  for (KernelCall& call : scan_backward(s, l.precision)) op.backward.push_back({std::move(call), {}});
-  if (!l.options.adapters.has_rank()) op.backward.back().gradients_ready = std::move(gradients);
+  op.backward = backward_kernels(scan_backward(s, l.precision),
+                                 {b.parameter("scan.decay", s.inner() * s.state),
+                                  b.parameter("scan.step_bias", s.inner()), b.parameter("scan.skip", s.inner())},
+                                 l);
   const Bytes states = element_size(Precision::fp32) * (2 * s.states());
   op.saved_tensors.assign({{"scan.steps", b.row_bytes(s.inner())},
                            {"scan.keys", b.row_bytes(2 * s.state)},
@@ -153,21 +137,10 @@ void read_falcon_h1(Fields& f, TransformerConfig& c) {
   const bool states_inner = f.has("mamba_d_ssm") && f.child("mamba_d_ssm")->scalar != "null";
   const std::int64_t wide = read_size(f, "mamba_expand", 2) * c.hidden_size;
   const std::int64_t inner = states_inner ? read_size(f, "mamba_d_ssm") : wide;
-  c.scan.kind = ScanKind::mamba2;
-  c.scan.heads = read_size(f, "mamba_n_heads", 128);
-  const bool states_width = f.has("mamba_d_head") && f.child("mamba_d_head")->scalar != "auto";
-  c.scan.head_dim = states_width ? read_size(f, "mamba_d_head") : inner / c.scan.heads;
+  read_mamba_keys(f, c, inner);
   if (c.scan.inner() != inner)
     f.refuse("mamba_n_heads",
              fmt::format("{} heads of {} are not mamba_d_ssm, {}", c.scan.heads, c.scan.head_dim, inner));
-  c.scan.groups = read_size(f, "mamba_n_groups", 1);
-  if (c.scan.heads % c.scan.groups != 0)
-    f.refuse("mamba_n_groups", fmt::format("{} groups do not divide {} heads", c.scan.groups, c.scan.heads));
-  c.scan.state = read_size(f, "mamba_d_state", 256);
-  c.scan.taps = read_size(f, "mamba_d_conv", 4);
-  c.scan.chunk = read_size(f, "mamba_chunk_size", 256);
-  c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
-  c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
   if (f.boolean("projectors_bias", false) != c.scan.projection_bias)
     f.refuse("projectors_bias", "a bias in only one projection of Mamba-2 is not modelled; expected mamba_proj_bias");
   c.scan.gated_norm = f.boolean("mamba_rms_norm", false);
@@ -180,7 +153,7 @@ const RegisterTransformer registered_falcon_h1{"falcon_h1", {read_falcon_h1, fal
 }  // namespace
 
 void selective_mixer(LayerBuilder& b, const TransformerLayout& l) {
-  const ScanShape s = selective_scan(l);
+  const ScanShape s = rank_scan(l);
   begin_columns(b, l, "scan", readers_of(l, LinearPart::qkv));
   LayerBuilder::Linear in = column_linear(l, "scan", true, readers_of(l, LinearPart::qkv));
   in.name = "in_proj";

@@ -151,6 +151,12 @@ void latent_attention(LayerBuilder&, const TransformerLayout&);
 
 /// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
 void trade_heads(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes tensors);
+/// Returns the scan of a rank's heads over its tokens, before ranks of the context axis trade tokens for heads. All
+/// channels of Mamba-1 read the same keys and queries.
+ScanShape rank_scan(const TransformerLayout&);
+/// Returns the kernels of a backward pass, the last of which computes these gradients. Adapters need none of them.
+std::vector<BackwardKernel> backward_kernels(std::vector<KernelCall>, std::vector<int> gradients,
+                                             const TransformerLayout&);
 /// Adds a state-space layer or linear attention without norm and residual. `keeps_input`: no earlier operator keeps it.
 void scan_mixer(LayerBuilder&, const TransformerLayout&, bool keeps_input);
 /// Adds a state-space layer of Mamba-1 without norm and residual.
@@ -201,6 +207,8 @@ void attention_branch(LayerBuilder&, const TransformerLayout&, std::int64_t inde
 /// x + attention(norm(x)) + other(norm(x)). `add_other` adds the other branch after its norm, which attention keeps.
 void attention_beside(LayerBuilder&, const TransformerLayout&, std::int64_t index,
                       void (*add_other)(LayerBuilder&, const TransformerLayout&));
+/// Adds a dense feed-forward part without norm and residual. `keeps_input`: no other branch keeps it.
+void feed_forward_part(LayerBuilder&, const TransformerLayout&, bool keeps_input);
 void feed_forward_branch(LayerBuilder&, const TransformerLayout&);
 
 /// Selects some rows, for example the first token of each sample. Later operators have these rows alone.

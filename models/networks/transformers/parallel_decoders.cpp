@@ -6,16 +6,7 @@ namespace trainyard::transformers {
 namespace {
 
 void feed_forward_beside(LayerBuilder& b, const TransformerLayout& l) {
-  begin_columns(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
-  b.set_region(RecomputedPart::mlp);
-  feed_forward(b, l,
-               {.width = l.ffn(),
-                .keeps_input = false,  // attention keeps it
-                .shares_fork_gradient = l.adds_output(),
-                .readers = readers_of(l, LinearPart::mlp_in)});
-  b.set_region(RecomputedPart::none);
-  end_rows(b, l, "mlp");
-  if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
+  feed_forward_part(b, l, false);  // attention keeps the input
 }
 
 /// x + attention(norm(x)) + mlp(norm(x)), or with a second norm two branches one after the other, whose kernels are the

@@ -7,31 +7,6 @@
 namespace trainyard::transformers {
 namespace {
 
-/// Returns the scan of a rank's heads over its tokens, before ranks of the context axis trade tokens for heads.
-ScanShape rank_scan(const TransformerLayout& l) {
-  const ScanConfig& c = l.config.scan;
-  ScanShape s;
-  s.kind = c.kind;
-  s.tokens = l.rows();
-  s.heads = static_cast<double>(c.heads) / l.tensor();
-  s.head_dim = static_cast<double>(c.head_dim);
-  s.groups = static_cast<double>(c.groups) / l.tensor();
-  s.state = static_cast<double>(c.state);
-  s.chunk = static_cast<double>(c.chunk);
-  s.taps = static_cast<double>(c.taps);
-  s.element = l.size();
-  s.repeats_keys = c.kind == ScanKind::gated_delta && c.heads > c.groups;
-  return s;
-}
-
-std::vector<BackwardKernel> backward_kernels(std::vector<KernelCall> calls, std::vector<int> gradients,
-                                             const TransformerLayout& l) {
-  std::vector<BackwardKernel> kernels;
-  for (KernelCall& call : calls) kernels.push_back({std::move(call), {}});
-  if (!l.options.adapters.has_rank()) kernels.back().gradients_ready = std::move(gradients);
-  return kernels;
-}
-
 /// Returns the width of all projections of a token that the convolution, the scan and the gated norm read.
 double projected_width(const ScanShape& s) {
   if (s.kind == ScanKind::mamba2) return 2 * s.inner() + 2 * s.keys() + s.heads;  // gate, values, keys, queries, steps
@@ -137,6 +112,30 @@ void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& sh
 }
 
 }  // namespace
+
+ScanShape rank_scan(const TransformerLayout& l) {
+  const ScanConfig& c = l.config.scan;
+  ScanShape s;
+  s.kind = c.kind;
+  s.tokens = l.rows();
+  s.heads = static_cast<double>(c.heads) / l.tensor();
+  s.head_dim = static_cast<double>(c.head_dim);
+  s.groups = c.kind == ScanKind::mamba1 ? 1 : static_cast<double>(c.groups) / l.tensor();
+  s.state = static_cast<double>(c.state);
+  s.chunk = static_cast<double>(c.chunk);
+  s.taps = static_cast<double>(c.taps);
+  s.element = l.size();
+  s.repeats_keys = c.kind == ScanKind::gated_delta && c.heads > c.groups;
+  return s;
+}
+
+std::vector<BackwardKernel> backward_kernels(std::vector<KernelCall> calls, std::vector<int> gradients,
+                                             const TransformerLayout& l) {
+  std::vector<BackwardKernel> kernels;
+  for (KernelCall& call : calls) kernels.push_back({std::move(call), {}});
+  if (!l.options.adapters.has_rank()) kernels.back().gradients_ready = std::move(gradients);
+  return kernels;
+}
 
 void scan_mixer(LayerBuilder& b, const TransformerLayout& l, bool keeps_input) {
   const ScanShape shard = rank_scan(l);

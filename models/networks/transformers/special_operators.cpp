@@ -250,11 +250,6 @@ void stated_exchange(LayerBuilder& b, const TransformerLayout& l, const ListedOp
 
 }  // namespace
 
-bool is_special_operator(const ListedOperator& op) {
-  return splits_itself(op) || op.word == "convolution" || op.word == "convolution_2d" || op.word == "indexer" ||
-         op.word == "kernel" || op.word == "exchange";
-}
-
 bool splits_itself(const ListedOperator& op) { return op.word == "experts" || scan_kind(op) != ScanKind::none; }
 
 void add_special_operator(LayerBuilder& b, const TransformerLayout& rows, const ListedOperator& op,

@@ -6,12 +6,10 @@
 
 namespace trainyard::transformers {
 
-/// Returns true if an operator is experts with their router, a scan with its projections, a convolution, an indexer,
-/// or a kernel or an exchange whose sizes are stated.
-bool is_special_operator(const ListedOperator&);
 /// Returns true if tensor ranks split the operator without a key `split`.
 bool splits_itself(const ListedOperator&);
-/// Adds such an operator on rows of this layout. Throws UserError, and ShardingError if ranks do not divide its parts.
+/// Adds experts with their router, a scan with its projections, a convolution, an indexer, or a kernel or an exchange whose
+/// sizes are stated, on rows of this layout. Throws UserError, and ShardingError if ranks do not divide its parts.
 void add_special_operator(LayerBuilder&, const TransformerLayout&, const ListedOperator&, const SizeValues&);
 
 /// Takes the numbers of experts that the expert axis divides. Throws UserError if operators have unlike numbers.

@@ -168,8 +168,7 @@ void read_zamba2(Fields& f, TransformerConfig& c) {
     f.refuse("n_mamba_heads", fmt::format("{} heads of {} are not mamba_expand times hidden_size, {}", c.scan.heads,
                                           c.scan.head_dim, inner));
   c.scan.groups = read_size(f, "mamba_ngroups", 1);
-  if (c.scan.heads % c.scan.groups != 0)
-    f.refuse("mamba_ngroups", fmt::format("{} groups do not divide {} heads", c.scan.groups, c.scan.heads));
+  check_groups(f, c.scan, "mamba_ngroups");
   c.scan.state = read_size(f, "mamba_d_state", 64);
   c.scan.taps = read_size(f, "mamba_d_conv", 4);
   c.scan.chunk = read_size(f, "chunk_size", 256);

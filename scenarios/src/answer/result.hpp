@@ -137,8 +137,13 @@ struct Result {
     int rank = 0;       ///< the described rank: it ends last, or is in the pipeline stage that waits least
     Seconds step_time;  ///< step time of that rank, the sum of all parts; workers out of step have their own
   } breakdown;
-  struct Memory {
-    Bytes capacity, peak, parameters, gradients, optimizer, activations, buffers;
+  /// The peak of a memory, and what it holds then.
+  struct PeakMemory {
+    Bytes peak, parameters, gradients, optimizer, activations, buffers;
+    Bytes states() const { return parameters + gradients + optimizer; }
+  };
+  struct Memory : PeakMemory {
+    Bytes capacity;
     int rank = 0;   ///< rank with the highest peak
     int stage = 0;  ///< pipeline stage of that rank
     // Memory of the device with the allocator's reserve and the buffers of CUDA and NCCL (see `DeviceMemory`).
@@ -146,9 +151,8 @@ struct Result {
     int neediest_rank = 0;  ///< rank whose device these describe: the one that needs the largest share of it
   } memory;
   /// Memory of a rank of a pipeline stage at its peak.
-  struct StageMemory {
+  struct StageMemory : PeakMemory {
     int rank = 0;
-    Bytes peak, parameters, gradients, optimizer, activations, buffers;
   };
   struct Stage {
     int layers = 0;  ///< number of layers, including embedding and head
@@ -162,10 +166,9 @@ struct Result {
     for (const Stage& stage : stages) all.push_back(stage.memory);
     return all;
   }
-  struct HostMemory {
-    Bytes capacity;  ///< capacity of the node; 0: not stated
-    Bytes peak, parameters, gradients, optimizer, buffers;
-    Bytes activations;            ///< activations between their forward and backward pass
+  /// Memory of a node's host. Activations lie there between their forward and backward pass.
+  struct HostMemory : PeakMemory {
+    Bytes capacity;               ///< capacity of the node; 0: not stated
     Bytes input;                  ///< batches on their way to the devices, and the cache
     int node = 0;                 ///< the fullest node
     Bytes weights = {};           ///< weights that pass through the host of rank 0 before the first step

@@ -50,6 +50,55 @@ JsonFields<Result::Phase> phase_fields() {
       .value("times", "", &P::times, "number of such phases in the training");
 }
 
+const JsonFields<Answer>& answer_fields() {
+  static const JsonFields<Answer> fields =
+      JsonFields<Answer>()
+          .inlined(&Answer::result, result_fields())
+          .list(
+              "what_if", &Answer::what_ifs,
+              JsonFields<WhatIf>()
+                  .value("resource", "", &WhatIf::resource_class, "resource class that is faster")
+                  .value("factor", "", &WhatIf::factor, "factor by which it is faster")
+                  .value("step_time_s", "s", &WhatIf::step_time, "simulated time of a step with the change")
+                  .when([](const WhatIf& w) { return w.time_of == WhatIf::TimeOf::step; },
+                        "without post_training and generation")
+                  .value("loop_time_s", "s", &WhatIf::step_time, "simulated time of a step of the loop with the change")
+                  .when([](const WhatIf& w) { return w.time_of == WhatIf::TimeOf::loop_step; }, "with post_training")
+                  .value("generation_time_s", "s", &WhatIf::step_time,
+                         "simulated time until the last answer of engines ends, with the change")
+                  .when([](const WhatIf& w) { return w.time_of == WhatIf::TimeOf::generation; }, "with generation")
+                  .value("saves_share", "share", &WhatIf::saves_share, "share of the step time that the change saves")
+                  .value("compared_with_s", "s", &WhatIf::compared_with,
+                         "step time without the change, averaged over as many steps")
+                  .when(&WhatIf::compared_with, "with plan.steps, if workers are not in step")
+                  .value("set", "", &WhatIf::sets, "changed fields, in the form that run --set takes")
+                  .value("goodput", "share", &WhatIf::goodput, "goodput with the changed step time")
+                  .value("effective_step_time_s", "s", &WhatIf::effective_step_time,
+                         "training time divided by the number of completed steps")
+                  .when_since("goodput", &WhatIf::goodput, "in explain, with faults"),
+              "savings by faster resources; empty with --no-what-if")
+          .list("sources", &Answer::sources,
+                JsonFields<FigureSource>()
+                    .value("figure", "", &FigureSource::figure, "name of the figure of the hardware, model or software")
+                    .value("value", "", &FigureSource::value, "value of the figure, as written in the catalog")
+                    .value("source", "", &FigureSource::source, "source of the figure")
+                    .value("unverified", "", &FigureSource::unverified, "true: the source could not be checked"),
+                "sources of all figures that the answer depends on")
+          .list("critical_path", &Answer::path, path_fields(), "operations on the critical path, in order")
+          .when(&Answer::path, "in explain")
+          .list("failure_what_if", &Answer::failure_what_ifs, failure_what_if_fields(),
+                "savings by fewer failures, faster restarts and cheaper checkpoints")
+          .when(&Answer::failure_what_ifs, "in explain, with faults");
+  return fields;
+}
+
+namespace {
+
+const RegisterJsonReference answer_json_reference{
+    "run", "the answer to a scenario; explain --json also writes the critical path", answer_fields};
+
+}  // namespace
+
 json to_json(const Result& result) { return result_fields().json(result); }
 
 Result result_from_json(const json& j) {

@@ -1,43 +1,47 @@
 // Sums over the runs of engines, and the times of their answers.
 #include "scenarios/src/post_training/engine_run.hpp"
 
+#include <type_traits>
+
 namespace trainyard {
 
+namespace {
+
+/// Calls `fold` with each sum of a run and the same sum of another run.
+template <class Fold>
+void fold_sums(EngineRun& run, const EngineRun& other, Fold fold) {
+  fold(run.time, other.time);
+  fold(run.prefill, other.prefill);
+  fold(run.call_wait, other.call_wait);
+  fold(run.decode.products, other.decode.products);
+  fold(run.decode.cache, other.decode.cache);
+  fold(run.decode.exchanges, other.decode.exchanges);
+  fold(run.decode.host, other.decode.host);
+  fold(run.tokens, other.tokens);
+  fold(run.prefill_tokens, other.prefill_tokens);
+  fold(run.steps, other.steps);
+  fold(run.token_seconds, other.token_seconds);
+  fold(run.preemptions, other.preemptions);
+  fold(run.refusals, other.refusals);
+  fold(run.call_time, other.call_time);
+  fold(run.recomputed, other.recomputed);
+}
+
+}  // namespace
+
 void EngineRun::add(const EngineRun& run) {
-  time += run.time;
-  prefill += run.prefill;
-  call_wait += run.call_wait;
-  decode.products += run.decode.products;
-  decode.cache += run.decode.cache;
-  decode.exchanges += run.decode.exchanges;
-  decode.host += run.decode.host;
-  tokens += run.tokens;
-  prefill_tokens += run.prefill_tokens;
-  steps += run.steps;
-  token_seconds += run.token_seconds;
-  preemptions += run.preemptions;
-  refusals += run.refusals;
-  call_time += run.call_time;
-  recomputed += run.recomputed;
+  fold_sums(*this, run, [](auto& sum, const auto& more) { sum += more; });
 }
 
 EngineRun EngineRun::mean_since(const EngineRun& before, double count) const {
   EngineRun mean;
-  mean.time = (time - before.time) / count;
-  mean.prefill = (prefill - before.prefill) / count;
-  mean.call_wait = (call_wait - before.call_wait) / count;
-  mean.decode.products = (decode.products - before.decode.products) / count;
-  mean.decode.cache = (decode.cache - before.decode.cache) / count;
-  mean.decode.exchanges = (decode.exchanges - before.decode.exchanges) / count;
-  mean.decode.host = (decode.host - before.decode.host) / count;
-  mean.tokens = (tokens - before.tokens) / count;
-  mean.prefill_tokens = (prefill_tokens - before.prefill_tokens) / count;
-  mean.steps = (steps - before.steps) / count;
-  mean.token_seconds = (token_seconds - before.token_seconds) / count;
-  mean.preemptions = preemptions - before.preemptions;
-  mean.refusals = refusals - before.refusals;
-  mean.call_time = (call_time - before.call_time) / count;
-  mean.recomputed = (recomputed - before.recomputed) / count;
+  mean.add(*this);
+  fold_sums(mean, before, [count]<class Sum>(Sum& sum, const Sum& earlier) {
+    if constexpr (std::is_integral_v<Sum>)
+      sum -= earlier;
+    else
+      sum = (sum - earlier) / count;
+  });
   return mean;
 }
 

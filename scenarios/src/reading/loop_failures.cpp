@@ -1,7 +1,7 @@
-#include "scenarios/src/reading/loop_failures.hpp"
-
+// Reads the failures of a post-training loop, and refuses the keys that a loop does not have.
 #include <fmt/format.h>
 
+#include "scenarios/src/reading/scenario.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {

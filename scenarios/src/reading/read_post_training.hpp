@@ -14,6 +14,9 @@
 
 namespace trainyard {
 
+struct FailureChoice;
+struct Scenario;
+
 /// A training step's samples in packs: equal sequences stand for samples of different lengths.
 struct SamplePacks {
   std::int64_t sequences = 1;  ///< sequences in a pack
@@ -119,5 +122,15 @@ void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Plac
 /// Throws UserError, with the nearest lengths, if the longest answer with its prompt does not fit into the positions of
 /// the policy or of a model beside it, and if such a model is no decoder.
 void require_positions(const PostTrainingChoice&, const NetworkEntry& policy, const Catalog&);
+
+/// Throws UserError for keys that a post-training loop does not have.
+void require_loop(Fields& root, Fields& plan);
+
+/// Returns the machine of the loop: the nodes that train, those of a critic, and after them those that generate.
+ClusterSpec loop_machine(const Scenario&);
+
+/// Reads the failures, checkpoints and restarts of a loop. Components are counted on the whole machine. Throws UserError
+/// for what is not modelled with a loop.
+FailureChoice read_loop_failures(Fields& faults, const Scenario&, const Catalog&);
 
 }  // namespace trainyard

@@ -12,7 +12,6 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
-#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "scenarios/src/reading/read_precision.hpp"
 #include "scenarios/src/reading/read_stages.hpp"

@@ -116,8 +116,9 @@ void book_host_memory(const StepRun& run, Result& r) {
     const Bytes capacity = type.host_memory, drives = type.nvme.capacity * type.nvme.count;
     const Bytes held = nodes[n].on_host();
     if (n == 0 || is_fuller(held, capacity, r.host_memory.peak, r.host_memory.capacity))
-      r.host_memory = {capacity,           held,         host.parameters,      host.gradients,
-                       host.optimizer,     host.buffers, nodes[n].activations, nodes[n].input,
+      r.host_memory = {{held, host.parameters, host.gradients, host.optimizer, nodes[n].activations, host.buffers},
+                       capacity,
+                       nodes[n].input,
                        static_cast<int>(n)};
     if (n == 0 || is_fuller(nodes[n].drive, drives, r.drive.peak, r.drive.capacity))
       r.drive = {drives, nodes[n].drive, static_cast<int>(n)};

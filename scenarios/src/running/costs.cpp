@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/running/bought_network.hpp"
 #include "scenarios/src/running/node_power.hpp"
 #include "scenarios/src/running/simulate.hpp"

@@ -7,6 +7,16 @@
 
 namespace trainyard {
 
+Result::PeakMemory peak_memory(Bytes peak, const MemoryUse::ByClass& parts) {
+  const auto bytes = [&parts](MemoryClass c) { return Bytes{parts[static_cast<std::size_t>(c)]}; };
+  return {peak,
+          bytes(MemoryClass::parameters),
+          bytes(MemoryClass::gradients),
+          bytes(MemoryClass::optimizer),
+          bytes(MemoryClass::activations),
+          bytes(MemoryClass::buffers)};
+}
+
 void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<const RankMemory> ranks, Result& r) {
   // If GPUs differ, the fullest in proportion counts.
   const auto gpu = [&s](const RankMemory& memory) -> const Gpu& { return s.cluster.type_of_gpu(memory.rank).gpu; };
@@ -25,15 +35,9 @@ void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<con
     }
     if (other.peak / gpu(other).memory_capacity > fullest->peak / gpu(*fullest).memory_capacity) fullest = &other;
   }
-  const auto bytes = [fullest](MemoryClass c) { return Bytes{fullest->parts[static_cast<std::size_t>(c)]}; };
   const auto [low, high] = device.interval();
-  r.memory = {gpu(*fullest).memory_capacity,
-              fullest->peak,
-              bytes(MemoryClass::parameters),
-              bytes(MemoryClass::gradients),
-              bytes(MemoryClass::optimizer),
-              bytes(MemoryClass::activations),
-              bytes(MemoryClass::buffers),
+  r.memory = {peak_memory(fullest->peak, fullest->parts),
+              gpu(*fullest).memory_capacity,
               fullest->rank,
               s.plan.mesh.pipeline > 1 ? s.plan.mesh.coordinates(fullest->rank).pipeline : 0,
               device.reserved,

@@ -16,6 +16,9 @@ struct RankMemory {
   MemoryUse::ByClass parts{};  ///< at the peak
 };
 
+/// Returns the memory of a rank by its parts at the peak.
+Result::PeakMemory peak_memory(Bytes peak, const MemoryUse::ByClass& parts);
+
 /// Books the memory of the fullest rank, and whether the rank that is likeliest to run out of memory fits. `ranks`: at
 /// least one, ascending.
 void book_fullest(const Scenario&, const TrainingPlan&, std::span<const RankMemory> ranks, Result&);

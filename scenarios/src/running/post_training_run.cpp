@@ -30,8 +30,6 @@ void add_phase(const char* phase, const Result& run, Bytes peak, PostTrainingRes
   r.phases.push_back({phase, peak + run.memory.needed - run.memory.peak, run.memory.usable});
 }
 
-double states_of(const Result::Memory& m) { return m.parameters.value + m.gradients.value + m.optimizer.value; }
-
 /// Adds the critic: its optimizer steps, its forward pass over all samples, and its memory. On GPUs of its own it works
 /// beside the policy: values beside log-probabilities, which both must have before training begins, and then training.
 /// On the policy's GPUs its states stay while the policy trains, as in verl without offload. `resident`: bytes that the
@@ -45,7 +43,7 @@ void add_critic(const Scenario& s, const Result& training, Bytes resident, PostT
   const Result pass = simulate_step(log_probability_scenario(s, &*choice.critic));
   const double updates = critic.step_time.value * r.optimizer_steps, values = pass.step_time.value;
   r.critic.value = updates + values;
-  r.critic_states.value = states_of(critic.memory);
+  r.critic_states = critic.memory.states();
   if (apart) {
     r.critic_values.value = values;
     r.values_wait.value = std::max(0.0, values - r.log_probabilities.value);
@@ -55,13 +53,13 @@ void add_critic(const Scenario& s, const Result& training, Bytes resident, PostT
     r.critic_peak = critic.memory.peak;
     add_phase("values", pass, pass.memory.peak + critic.memory.optimizer, r);
     add_phase("critic", critic, r.critic_peak, r);
-    r.freed_states.value = states_of(simulate_step(critic_scenario(s, false)).memory);
+    r.freed_states = simulate_step(critic_scenario(s, false)).memory.states();
     return;
   }
   r.training.value += updates;
   r.log_probabilities.value += values;
-  r.critic_peak.value = std::max(training.memory.peak.value + states_of(critic.memory),
-                                 critic.memory.peak.value + states_of(training.memory));
+  r.critic_peak =
+      std::max(training.memory.peak + critic.memory.states(), critic.memory.peak + training.memory.states());
   add_phase("values", pass, pass.memory.peak + resident, r);
   add_phase("training of policy and critic", training, r.critic_peak, r);
 }
@@ -76,9 +74,9 @@ void add_frozen_model(const Scenario& s, const Result& training, PostTrainingRes
   r.log_probabilities = pass.step_time;
   const bool shares_network = algorithm.frozen->model.kind == Node::Kind::null && s.model.options.adapters.has_rank();
   if (!shares_network) r.reference_weights = pass.memory.parameters;
-  r.reference_peak.value = std::max(
-      training.memory.peak.value + r.reference_weights.value,
-      pass.memory.peak.value + states_of(training.memory) - (shares_network ? pass.memory.parameters.value : 0));
+  r.reference_peak =
+      std::max(training.memory.peak + r.reference_weights,
+               pass.memory.peak + training.memory.states() - (shares_network ? pass.memory.parameters : Bytes{}));
   add_phase(algorithm.name == "dpo" ? "reference" : "teacher", training, r.reference_peak, r);
 }
 

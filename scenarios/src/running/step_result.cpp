@@ -131,15 +131,8 @@ Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time
 }
 
 Result::StageMemory memory_of(const StepRun& run, Actor rank) {
-  const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.actor_of_rank(rank));
-  const auto bytes = [&parts](MemoryClass c) { return Bytes{parts[static_cast<std::size_t>(c)]}; };
-  return {rank,
-          run.memory.peak(run.actor_of_rank(rank)),
-          bytes(MemoryClass::parameters),
-          bytes(MemoryClass::gradients),
-          bytes(MemoryClass::optimizer),
-          bytes(MemoryClass::activations),
-          bytes(MemoryClass::buffers)};
+  const Actor actor = run.actor_of_rank(rank);
+  return {peak_memory(run.memory.peak(actor), run.memory.parts_at_peak(actor)), rank};
 }
 
 /// Adds for each pipeline stage the time of the last rank to finish and the memory of the fullest rank.

@@ -9,7 +9,6 @@
 #include "models/energy/prices.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/process/parallel.hpp"

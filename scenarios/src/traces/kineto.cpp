@@ -18,7 +18,6 @@
 #include "scenarios/src/traces/nsight_export.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
-#include "sim/units.hpp"
 
 namespace trainyard {
 namespace {

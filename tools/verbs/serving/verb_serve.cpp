@@ -11,7 +11,6 @@
 #include "models/energy/prices.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/job.hpp"

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/measured/measured_runs.hpp"
-#include "sim/units.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
 namespace trainyard {

@@ -9,7 +9,6 @@
 #include "models/energy/energy.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/post_training/loop.hpp"
-#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/studies/failures/fewer_replicas.hpp"
 #include "scenarios/src/studies/failures/training_phases.hpp"
 #include "sim/observers/progress.hpp"

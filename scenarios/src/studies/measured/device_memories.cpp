@@ -176,8 +176,7 @@ MemoryVerdicts memory_verdicts(const std::vector<FamilyMemory>& families, bool o
         return memory_risk(run.memory.needed, run.memory.usable, doubt.spread(run.reserve_measured, true));
       };
       // Hosts and drives that are too small are no matter of this doubt, nor are states that exceed the memory.
-      const Bytes states = run.memory.parameters + run.memory.gradients + run.memory.optimizer;
-      if (left_out && states <= run.memory.usable && fits == fits_in_words(risk(MemoryDoubt::shipped())))
+      if (left_out && run.memory.states() <= run.memory.usable && fits == fits_in_words(risk(MemoryDoubt::shipped())))
         fits = fits_in_words(risk(doubts.at(family.source_name())));
       ++verdicts.runs;
       ++(fits == "yes" ? verdicts.yes : fits == "no" ? verdicts.no : verdicts.at_risk);

@@ -11,7 +11,6 @@
 #include "sim/error.hpp"
 #include "sim/index.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
