@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
@@ -47,9 +48,41 @@ bool ClusterSpec::has_islands() const {
   return std::ranges::any_of(others, [](const NodeGroup& group) { return group.island != nullptr; });
 }
 
+namespace {
+
+/// Returns what begins the names of the switches of this island: "island1-"; "" for the first part.
+std::string name_prefix(int island) { return island > 0 ? fmt::format("island{}-", island) : ""; }
+
+/// Returns the ends of a removed wire, or the removed switch alone.
+std::vector<std::string> ends_of(const RemovedPart& out) {
+  const std::size_t dash = out.name.find(" - ");
+  if (dash == std::string::npos) return {out.name};
+  return {out.name.substr(0, dash), out.name.substr(dash + 3)};
+}
+
+/// Returns the removed switches and wires of this island alone, by their names in its fabric.
+std::vector<RemovedPart> removed_from(const std::vector<RemovedPart>& all, int island) {
+  std::vector<RemovedPart> found;
+  const std::string prefix = name_prefix(island);
+  for (const RemovedPart& out : all) {
+    std::vector<std::string> ends = ends_of(out);
+    if (!std::ranges::all_of(ends, [&](const std::string& end) { return end.starts_with(prefix); })) continue;
+    for (std::string& end : ends) end.erase(0, prefix.size());
+    found.push_back({fmt::format("{}", fmt::join(ends, " - ")), out.place});
+  }
+  return found;
+}
+
+}  // namespace
+
 std::vector<ClusterSpec> ClusterSpec::parts() const {
   std::vector<ClusterSpec> all{*this};
   if (!has_islands()) return all;
+  std::erase_if(all.front().taken_out, [](const RemovedPart& out) {
+    return std::ranges::any_of(ends_of(out), [](const std::string& end) {
+      return end.starts_with("island") && end.find('/') == std::string::npos;
+    });
+  });
   std::erase_if(all.front().others, [](const NodeGroup& group) { return group.island != nullptr; });
   int first = nodes_of_first_type();
   for (const NodeGroup& group : others) {
@@ -60,6 +93,7 @@ std::vector<ClusterSpec> ClusterSpec::parts() const {
       part.nodes = group.count;
       part.island = static_cast<int>(&group - others.data()) + 1;
       part.first_node = first;
+      part.taken_out = removed_from(taken_out, part.island);
       all.push_back(std::move(part));
     }
     first += group.count;
@@ -186,8 +220,17 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
       fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
     return static_cast<DeviceId>(found - names.begin());
   };
+  std::set<std::string> left_out;  // names that the fabrics of the parts leave out themselves
+  if (fabric)
+    for (const ClusterSpec& part : spec.parts())
+      for (const RemovedPart& out : part.taken_out)
+        if (part.fabric->leaves_out(out)) {
+          std::vector<std::string> ends = ends_of(out);
+          for (std::string& end : ends) end.insert(0, name_prefix(part.island));
+          left_out.insert(fmt::format("{}", fmt::join(ends, " - ")));
+        }
   for (const RemovedPart& out : spec.taken_out) {
-    if (fabric && spec.fabric->leaves_out(out)) continue;
+    if (left_out.contains(out.name)) continue;
     const std::size_t dash = out.name.find(" - ");
     const DeviceId a = find(out.name.substr(0, dash), out.place);
     std::vector<LinkId> wires = graph.links_from(a);
@@ -316,8 +359,7 @@ std::vector<DeviceId> fabric_hcas(const DeviceGraph& graph, const ClusterSpec& p
 }
 
 Device fabric_switch(const ClusterSpec& part, const std::string& name, int index) {
-  const std::string island = part.island > 0 ? fmt::format("island{}-", part.island) : "";
-  return {island + name, DeviceKind::network_switch, -1, index, part.island};
+  return {name_prefix(part.island) + name, DeviceKind::network_switch, -1, index, part.island};
 }
 
 DeviceGraph build_cluster(const ClusterSpec& spec) {

@@ -11,19 +11,21 @@ Site read_site(const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   constexpr double most_pue = 5;  // a higher value is surely a mistake
-  site.pue = fields.number("pue", 1, most_pue, 1);
+  site.pue = fields.number({"pue", "Power of the whole site over that of its machines (PUE), for example 1.2."}, 1,
+                           most_pue, 1);
   constexpr double most_money = 1e9;
-  if (fields.child_unless_null({"kwh", "Price of a kWh at the site, in place of that of the prices."}))
+  if (fields.child_unless_null({"kwh", "Price of a kWh at the site, in place of that of the prices, for example 0.1."}))
     site.kwh = fields.number("kwh", 0, most_money);
   site.power =
       fields.power({"power", "Most power of the whole site with cooling, for `size`, for example 2 MW."}, Watts{});
-  site.racks = fields.integer<int>({"racks", "Number of racks, for `size`. Default: no limit."}, 1, 0);
+  site.racks = fields.integer<int>({"racks", "Number of racks, for `size`, for example 40. Default: no limit."}, 1, 0);
   site.rack_power = fields.power({"rack_power", "Most power of the nodes of a rack, for example 40 kW."}, Watts{});
-  site.rack_nodes = fields.integer<int>({"rack_nodes", "Most nodes of a rack. Default: no limit."}, 1, 0);
+  site.rack_nodes =
+      fields.integer<int>({"rack_nodes", "Most nodes of a rack, for example 4. Default: no limit."}, 1, 0);
   site.rack_units = fields.integer<int>(
       {"rack_units", "Units of a rack for nodes and switches, for example 42. Default: no limit."}, 1, 0);
-  site.ports =
-      fields.integer<int>({"ports", "Ports of the network for adapters, for `size`. Default: no limit."}, 1, 0);
+  site.ports = fields.integer<int>(
+      {"ports", "Ports of the network for adapters, for `size`, for example 512. Default: no limit."}, 1, 0);
   fields.finish();
   site.sources = figure_sources(entry, fields.what());
   return site;

@@ -29,7 +29,14 @@ void read_by_name(Fields& fields, const Key& key, const ReadValue& read_value) {
   });
 }
 
-void read_rents(std::vector<Prices::Rent>& all, Fields& fields, const char* key, double Prices::Rent::*member) {
+constexpr const char* kGpuHourWords =
+    "Rent of one GPU for an hour, by name of the GPU or of its node, for example {a100-sxm4-80gb: 1.5, "
+    "h100-sxm5-80gb: 2.5}.";
+constexpr const char* kNodeHourWords =
+    "Rent of one node for an hour, by name, in place of that of its GPUs, for example "
+    "{p5.48xlarge: 40}.";
+
+void read_rents(std::vector<Prices::Rent>& all, Fields& fields, const Key& key, double Prices::Rent::*member) {
   read_by_name(fields, key, [&](Fields& rents, const std::string& name) {
     if (std::ranges::any_of(all, [&](const auto& r) { return same_name(r.name, name); }))
       fail(rents.place_of(name),
@@ -40,8 +47,8 @@ void read_rents(std::vector<Prices::Rent>& all, Fields& fields, const char* key,
 }
 
 void read_offer_rents(Prices::Offer& offer, Fields& fields) {
-  read_rents(offer.rents, fields, "gpu_hour", &Prices::Rent::gpu_hour);
-  read_rents(offer.rents, fields, "node_hour", &Prices::Rent::node_hour);
+  read_rents(offer.rents, fields, {"gpu_hour", kGpuHourWords}, &Prices::Rent::gpu_hour);
+  read_rents(offer.rents, fields, {"node_hour", kNodeHourWords}, &Prices::Rent::node_hour);
   if (offer.rents.empty())
     fail(fields.place(), fields.what() + ": expected gpu_hour or node_hour, by names of nodes or GPUs");
 }
@@ -49,41 +56,52 @@ void read_offer_rents(Prices::Offer& offer, Fields& fields) {
 /// Reads the rents of reserved terms and of spot nodes.
 void read_offers(Prices& prices, Fields& fields) {
   constexpr double most_months = 120;
-  const std::vector<Node>* terms = fields.list("reserved");
+  const std::vector<Node>* terms = fields.list(
+      {"reserved", "Rents of reserved terms, a list of {months: 12, gpu_hour: {NAME: 1.7}}. Default: none."});
   for (std::size_t i = 0; terms && i < terms->size(); ++i) {
     Fields term((*terms)[i], fmt::format("prices.reserved.{}", i));
     Prices::Offer& offer = prices.offers.emplace_back();
-    offer.months = term.number({"months", "Length of the reserved term in months of 730 h."}, 0.01, most_months);
-    offer.idle =
-        term.number({"idle", "Share of the rent that is paid for unused hours of the term. Default: 1."}, 0, 1, 1);
+    offer.months =
+        term.number({"months", "Length of the reserved term in months of 730 h, for example 12."}, 0.01, most_months);
+    offer.idle = term.number(
+        {"idle", "Share of the rent that is paid for unused hours of the term, for example 0.5. Default: 1."}, 0, 1, 1);
     read_offer_rents(offer, term);
     term.finish();
   }
   sort_stably(prices.offers, [](const Prices::Offer& a, const Prices::Offer& b) { return a.months < b.months; });
-  fields.read_map("spot", [&prices](Fields& spot) {
+  fields.read_map({"spot", "Rents of nodes that may be taken away. Default: none."}, [&prices](Fields& spot) {
     Prices::Offer& offer = prices.offers.emplace_back();
     offer.interruption =
         spot.seconds({"interruption", "Mean time between interruptions of one node, for example 60 h."});
     if (offer.interruption.value <= 0) spot.refuse("interruption", "more than 0 expected");
-    offer.restart = spot.seconds(
-        {"restart",
-         "Time from an interruption until the job runs again, if the scenario has no faults.restart. Default: 0 s."},
-        Seconds{});
+    offer.restart = spot.seconds({"restart",
+                                  "Time from an interruption until the job runs again, for example 5 min, if the "
+                                  "scenario has no faults.restart. "
+                                  "Default: 0 s."},
+                                 Seconds{});
     read_offer_rents(offer, spot);
   });
 }
 
 void read_parts(Prices::Parts& parts, Fields& fields) {
-  read_by_name(fields, "switch", [&parts](Fields& switches, const std::string& name) {
-    parts.switches.emplace_back(name, switches.number(name, 0, kMostMoney));
-  });
-  fields.read_map("cable", [&parts](Fields& cable) {
-    parts.copper = cable.number("copper", 0, kMostMoney, 0);
-    parts.copper_metre = cable.number("copper_metre", 0, kMostMoney, 0);
-    parts.optical = cable.number("optical", 0, kMostMoney, 0);
-    parts.optical_metre = cable.number("optical_metre", 0, kMostMoney, 0);
-    parts.cables = true;
-  });
+  read_by_name(
+      fields,
+      {"switch",
+       "Price of one switch, by name, for `topo design` and `size --network`, for example {quantum-2: 30000}."},
+      [&parts](Fields& switches, const std::string& name) {
+        parts.switches.emplace_back(name, switches.number(name, 0, kMostMoney));
+      });
+  fields.read_map(
+      {"cable",
+       "Prices of cables by material, each and for a metre, for example {copper: 100, copper_metre: 40, optical: 700, "
+       "optical_metre: 5}."},
+      [&parts](Fields& cable) {
+        parts.copper = cable.number("copper", 0, kMostMoney, 0);
+        parts.copper_metre = cable.number("copper_metre", 0, kMostMoney, 0);
+        parts.optical = cable.number("optical", 0, kMostMoney, 0);
+        parts.optical_metre = cable.number("optical_metre", 0, kMostMoney, 0);
+        parts.cables = true;
+      });
 }
 
 /// Reads the number of owned pieces, and the fabric of nodes if one is stated.
@@ -92,8 +110,14 @@ int read_owned(Purchase& purchase, Fields& named, const std::string& name) {
   if (!value || value->kind != Node::Kind::map || value->find("value") || Purchase::is_network_part(name))
     return named.integer<int>(name, 0);
   Fields owned(*value, named.path(name));
-  const int count = owned.integer<int>("nodes", 0);
-  purchase.owned_fabrics.push_back({name, owned.required_child("fabric"), owned.required_child("links")});
+  const int count = owned.integer<int>({"nodes", "Number of nodes of this type that one owns, for example 64."}, 0);
+  const Node& fabric =
+      owned.required_child({"fabric", "Fabric that these nodes keep, as in cluster.fabric, for example leaf-spine."});
+  purchase.owned_fabrics.push_back(
+      {name, fabric,
+       owned.required_child({"links",
+                             "Cables between this fabric and that of bought nodes, as in cluster.nodes.N.links, for "
+                             "example {count: 8, rate: 400 Gbit/s, latency: 1 us}."})});
   owned.finish();
   return count;
 }
@@ -155,7 +179,7 @@ std::vector<Purchase::Batch> read_batches(Fields& named, const std::string& name
            fmt::format("{}: the batch before brings all further nodes; expected its number of nodes", fields.what()));
     Purchase::Batch batch;
     batch.nodes = fields.integer<int>(
-        {"nodes", "Number of nodes of the batch. Default: all further ones, in the last batch."}, 1, 0);
+        {"nodes", "Number of nodes of the batch, for example 32. Default: all further ones, in the last batch."}, 1, 0);
     batch.after = fields.seconds({"after", "Time from today until the batch is there, for example 30 d."});
     fields.finish();
     if (!batches.empty() && batch.after <= batches.back().after)
@@ -176,12 +200,16 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   constexpr double most_years = 50, most_share = 1;
   Fields fields(*map, "prices.purchase");
   purchase.place = map->place;
-  purchase.nodes =
-      read_named_steps(fields, {"node", "Price of one node, by name; {1: 300000, 64: 280000} by quantity."});
-  purchase.gpus = read_named_steps(fields, {"gpu", "Price of one GPU with its share of the node, by name."});
-  purchase.network_switch = read_steps(fields, {"switch", "Price of one switch, also by quantity."});
-  purchase.switch_ports = fields.integer<int>({"switch_ports", "Ports of such a switch. Default: 64."}, 2, 64);
-  purchase.cable = read_steps(fields, {"cable", "Price of one cable with its transceivers, also by quantity."});
+  purchase.nodes = read_named_steps(
+      fields,
+      {"node", "Price of one node, by name, for example {dgx-a100: 150000}; {1: 300000, 64: 280000} by quantity."});
+  purchase.gpus = read_named_steps(
+      fields, {"gpu", "Price of one GPU with its share of the node, by name, for example {h100-sxm5-80gb: 40000}."});
+  purchase.network_switch = read_steps(fields, {"switch", "Price of one switch, for example 30000, also by quantity."});
+  purchase.switch_ports =
+      fields.integer<int>({"switch_ports", "Ports of such a switch, for example 128. Default: 64."}, 2, 64);
+  purchase.cable =
+      read_steps(fields, {"cable", "Price of one cable with its transceivers, for example 1000, also by quantity."});
   purchase.cables_by_length =
       read_cable_lengths(fields, {"cables",
                                   "Price of one cable by its length, for `size --network`, for example {3 m: 100, 30 "
@@ -189,18 +217,20 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   if (!purchase.cables_by_length.empty() && purchase.cable.empty())
     fields.refuse("cables", "expected cable, too: the price of a cable in answers that know no lengths");
   purchase.storage = read_steps(
-      fields,
-      {"storage", "Price of the storage, also by the nodes of the cluster: {1: 500000, 64: 2000000}. Default: 0."});
-  purchase.years = fields.number({"years", "Years of depreciation. Default: 4."}, 0.1, most_years, 4);
+      fields, {"storage",
+               "Price of the storage, for example 1000000, also by the nodes of the cluster: {1: 500000, 64: 2000000}. "
+               "Default: 0."});
+  purchase.years = fields.number({"years", "Years of depreciation, for example 5. Default: 4."}, 0.1, most_years, 4);
   purchase.interest =
       fields.number({"interest", "Interest of a year, for example 0.06. Default: 0."}, 0, most_share, 0);
-  purchase.kwh = fields.number({"kwh", "Price of a kWh at the site. Default: 0."}, 0, kMostMoney, 0);
-  purchase.staff =
-      fields.number({"staff", "A year's staff, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
-  purchase.space =
-      fields.number({"space", "A year's space, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
+  purchase.kwh = fields.number({"kwh", "Price of a kWh at the site, for example 0.1. Default: 0."}, 0, kMostMoney, 0);
+  purchase.staff = fields.number(
+      {"staff", "A year's staff, as a share of the purchase price, for example 0.03. Default: 0."}, 0, most_share, 0);
+  purchase.space = fields.number(
+      {"space", "A year's space, as a share of the purchase price, for example 0.02. Default: 0."}, 0, most_share, 0);
   purchase.kw_month = fields.number(
-      {"kw_month", "Price of space for one kW of the nodes' most power, per month. Default: 0."}, 0, kMostMoney, 0);
+      {"kw_month", "Price of space for one kW of the nodes' most power, per month, for example 150. Default: 0."}, 0,
+      kMostMoney, 0);
   read_by_name(fields,
                {"owned",
                 "Number of nodes that one owns already, by type of node; switch and cable: number of those; storage: 1 "
@@ -349,11 +379,12 @@ Prices read_prices(const Node& stated, const std::optional<double>& site_kwh) {
   fields.child("sources");
   prices.source =
       fields.text({"source", "Origin of all figures that state none themselves, for example a quote and its day."}, "");
-  prices.currency = fields.text("currency", "USD");
-  read_rents(prices.rents, fields, "gpu_hour", &Prices::Rent::gpu_hour);
-  read_rents(prices.rents, fields, "node_hour", &Prices::Rent::node_hour);
+  prices.currency = fields.text({"currency", "Currency of all prices, for example EUR. Default: USD."}, "USD");
+  read_rents(prices.rents, fields, {"gpu_hour", kGpuHourWords}, &Prices::Rent::gpu_hour);
+  read_rents(prices.rents, fields, {"node_hour", kNodeHourWords}, &Prices::Rent::node_hour);
   read_offers(prices, fields);
-  prices.kwh = fields.number("kwh", 0, kMostMoney, 0);
+  prices.kwh =
+      fields.number({"kwh", "Price of a kWh in addition to rents, for example 0.1. Default: 0."}, 0, kMostMoney, 0);
   read_parts(prices.parts, fields);
   read_purchase(prices.purchase, fields);
   fields.finish();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "models/energy/prices.hpp"
 #include "scenarios/src/planning/plan.hpp"
@@ -151,6 +152,35 @@ TEST_CASE("a bought network has the switches of both islands and the cables betw
   CHECK(network(", owned: {dgx-a100: {nodes: 2" + fabric).switches == 1);
   CHECK(network(", owned: {dgx-a100: {nodes: 2" + fabric).cables == 16 + 6);
   CHECK(network(", owned: {dgx-a100: {nodes: 1" + fabric).switches == 2);  // the others need a fabric
+}
+
+TEST_CASE("switches of each island can be taken out, and only its own uplinks get fewer", "[islands]") {
+  const Catalog catalog;
+  const std::string clos = "{base: leaf-spine, levels: [{down: 8}]}";  // each node has a leaf, each leaf eight uplinks
+  const auto uplinks = [&](const std::string& first, const std::string& second, const std::string& taken_out) {
+    std::string text = joined(first, links(400, 2), second);
+    text.insert(text.rfind('}'), ", taken_out: [" + taken_out + "]");
+    const Node document = parse_document(text, "i.yaml");
+    const DeviceGraph graph = build_cluster(read_cluster(*document.find("cluster"), catalog));
+    std::map<std::string, double> rates;
+    for (const auto& wire : graph.wires()) rates[wire.name] = wire.capacity.value;
+    return rates;
+  };
+  for (const std::string& first : {clos, std::string("nonblocking")}) {
+    const std::map<std::string, double> whole = uplinks(first, clos, ""), less = uplinks(first, clos, "island1-spine3"),
+                                        cut = uplinks(first, clos, "island1-leaf0 - island1-spine1");
+    CHECK(less.at("island1-leaf0 -> island1-spines") == whole.at("island1-leaf0 -> island1-spines") * 7 / 8);
+    CHECK(less.at("island1-leaf1 -> island1-spines") == whole.at("island1-leaf1 -> island1-spines") * 7 / 8);
+    CHECK(cut.at("island1-leaf0 -> island1-spines") == whole.at("island1-leaf0 -> island1-spines") * 7 / 8);
+    CHECK(cut.at("island1-leaf1 -> island1-spines") == whole.at("island1-leaf1 -> island1-spines"));
+    for (const auto& [name, rate] : whole)
+      if (name.find("island1-") == std::string::npos) CHECK(less.at(name) == rate);
+  }
+  CHECK(uplinks(clos, clos, "spine3").at("leaf0 -> spines") == uplinks(clos, clos, "").at("leaf0 -> spines") * 7 / 8);
+  CHECK_THAT(test::user_error([&] { uplinks(clos, clos, "island1-spine9"); }),
+             Contains("unknown device \"island1-spine9\"; did you mean \"island1-spine"));
+  CHECK_THAT(test::user_error([&] { uplinks(clos, clos, "island2-spine1"); }),
+             Contains("unknown device \"island2-spine1\""));
 }
 
 TEST_CASE("impossible islands are refused", "[islands][errors]") {

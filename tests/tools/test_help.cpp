@@ -181,6 +181,7 @@ TEST_CASE("help scenario states one default for each key, and lists the keys of 
   CHECK(text_of("plan.data_parallel.size").find("64") == std::string::npos);
   CHECK(text_of("plan.lora.rank").find("1048576") == std::string::npos);
   CHECK(text_of("cluster.nodes").ends_with("Default: 1."));
+  CHECK(help.find("prices.gpu_hour.a100") == std::string::npos);  // the map describes the prices in it
   for (const char* path :
        {"learn.data.label ", "learn.data.labels", "plan.tensor_parallel_overlap.user_buffers.overlapped",
         "plan.tensor_parallel_overlap\n", "cluster.preflight.hosts.N.name", "cluster.preflight.hosts.N.gpus",
@@ -243,6 +244,12 @@ TEST_CASE("readers miss a conditionally required key only under the condition of
       {"cluster.fabric",
        {"cluster: {nodes: 2, node: dgx-a100}" + model + "}, idle_devices: allowed}\n",
         {one + "}}\n", "cluster: {nodes: 2, node: tpu-v4-host}" + model + "}}\n"}}},
+      {"cluster.nodes.N.links",
+       {"cluster: {fabric: nonblocking, nodes: [{count: 1, node: dgx-a100}, {count: 1, node: dgx-a100, fabric: "
+        "nonblocking}]}" +
+            model + "}, idle_devices: allowed}\n",
+        {"cluster: {fabric: nonblocking, nodes: [{count: 1, node: dgx-a100}, {count: 1, node: dgx-a100}]}" + model +
+         "}, idle_devices: allowed}\n"}}},
       {"plan.data_parallel.delay",
        {one + ", mechanism: delayed-updates}}\n", {one + "}}\n", one + ", mechanism: all-reduce}}\n"}}},
       {"plan.data_parallel.inner_steps",
@@ -352,6 +359,8 @@ void add_places(const trainyard::Node& node, const std::string& path, const std:
   } else if (node.kind == trainyard::Node::Kind::map) {
     if (dot == std::string::npos)
       paths.push_back(before + path);
+    else if (key == "NAME")
+      for (const auto& [name, below] : node.fields) add_places(below, path.substr(dot + 1), before + name + ".", paths);
     else if (const trainyard::Node* below = node.find(key))
       add_places(*below, path.substr(dot + 1), before + key + ".", paths);
   }

@@ -129,6 +129,28 @@ TEST_CASE("with prices of other machines, the page answers without costs and say
   CHECK(served.stop() == 0);
 }
 
+TEST_CASE("prices on the page have the words and units of the assumptions", "[serve][cli]") {
+  const PageFolder folder;
+  folder.write("p.yml",
+               "currency: EUR\ngpu_hour: {a100-sxm4-80gb: {value: 2, source: offer}}\nsources: {offer: May}\n"
+               "reserved: [{months: 1, gpu_hour: {a100-sxm4-80gb: 1.5}}, {months: 12, gpu_hour: "
+               "{a100-sxm4-80gb: 1}, idle: 0.5}]\npurchase: {gpu: {a100-sxm4-80gb: 9000}, kwh: 0.1, staff: "
+               "0.03}\n");
+  ServedProcess served(folder, "--prices=p.yml");
+  std::map<std::string, std::string> labels;
+  const json answer = served.ask("[]", "answer", "gpt2-one-a100");
+  for (const json& control : answer["controls"]) labels[control["path"]] = control["label"];
+  CHECK(labels["prices.gpu_hour.a100-sxm4-80gb"] == "Rent of one a100-sxm4-80gb, EUR an hour");
+  CHECK(labels["prices.reserved.1.gpu_hour.a100-sxm4-80gb"] ==
+        "Rent of one a100-sxm4-80gb, reserved 12 months, EUR an hour");
+  CHECK(labels["prices.reserved.1.months"] == "Reserved term 2, months");
+  CHECK(labels["prices.reserved.1.idle"] == "Share of the rent for unused hours, reserved 12 months");
+  CHECK(labels["prices.purchase.gpu.a100-sxm4-80gb"] == "A100-sxm4-80gb with its share of the node, EUR each");
+  CHECK(labels["prices.purchase.kwh"] == "Electricity at the site, EUR a kWh");
+  CHECK(labels["prices.purchase.staff"] == "Staff of a year, share of the price");
+  CHECK(served.stop() == 0);
+}
+
 TEST_CASE("errors of a task on the page name no file that the user has not", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder);

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "sim/json_text.hpp"
+#include "tests/tools/chromium_pages.hpp"
 #include "tests/tools/served_page.hpp"
 
 namespace tools_test_pages_chromium {
@@ -14,58 +15,11 @@ using nlohmann::json;
 
 namespace {
 
-struct PageDump {
-  std::string dom, console;
-};
-PageDump render_url(const PageFolder& folder, const std::string& url, const std::string& options = "") {
-  const std::string line = "cd '" + folder.path().string() +
-                           "' && chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
-                           "--user-data-dir=.chromium --enable-logging=stderr " +
-                           options + " --dump-dom \"" + url + "\" >.dom 2>.console </dev/null";
-  REQUIRE(std::system(line.c_str()) == 0);
-  return {folder.text(".dom"), folder.text(".console")};
-}
-
-PageDump render(const PageFolder& folder, const std::string& page, const std::string& options = "") {
-  return render_url(folder, "file://$PWD/" + page, options);
-}
-
-/// Renders a page in a frame of this width, because the browser's window is at least 500 pixels wide. The outer page has the
-/// attributes of the page, its heading, and by how much it is wider than the frame.
-PageDump render_framed(const PageFolder& folder, const std::string& page, int width, const std::string& options = "") {
-  folder.write("frame.html",
-               "<html><body><iframe src=\"" + page + "\" style=\"border: 0; width: " + std::to_string(width) +
-                   "px; height: 900px\"></iframe><script>onload = () => { const page = frames[0].document, "
-                   "root = page.documentElement; Object.assign(document.documentElement.dataset, root.dataset, "
-                   "{width: frames[0].innerWidth, wider: Math.max(0, root.scrollWidth - frames[0].innerWidth)}); "
-                   "document.body.append(...page.querySelectorAll('h1')); };</script></body></html>\n");
-  return render(folder, "frame.html",
-                "--allow-file-access-from-files --virtual-time-budget=5000 --window-size=1500,1000 " + options);
-}
-
-/// The number of sides of A4 on which the browser prints a page; 0: it takes another paper.
-std::size_t printed_sides(const PageFolder& folder, const std::string& page) {
-  render(folder, page, "--virtual-time-budget=5000 --no-pdf-header-footer --print-to-pdf=printed.pdf");
-  const std::string pdf = folder.text("printed.pdf");
-  const auto count = [&pdf](const std::string& words) {
-    std::size_t number = 0;
-    for (std::size_t at = 0; (at = pdf.find(words, at)) != std::string::npos; ++at) ++number;
-    return number;
-  };
-  return count("MediaBox [0 0 594.9") == count("MediaBox") ? count("MediaBox") : 0;
-}
-
 /// Returns the elements of a page without the scripts, which have all sentences in them.
 std::string without_scripts(std::string dom) {
   for (std::size_t at = 0; (at = dom.find("<script", at)) != std::string::npos;)
     dom.erase(at, dom.find("</script>", at) - at);
   return dom;
-}
-
-std::string attribute(const std::string& dom, const std::string& name) {
-  std::smatch found;
-  const std::string head = dom.substr(0, 2000);
-  return std::regex_search(head, found, std::regex(name + "=\"([^\"]*)\"")) ? found[1].str() : "missing";
 }
 
 json at_path(json value, const std::string& path) {
@@ -254,6 +208,7 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours, an
     const PageDump paper = render(folder, name + "#paper", "--virtual-time-budget=5000 --window-size=1400,1000");
     CHECK(std::stod(attribute(paper.dom, "data-smallest-text")) >= 8);
     CHECK(attribute(paper.dom, "data-wider-than-paper") == "0");
+    CHECK(attribute(paper.dom, "data-hidden-rows") == "0");  // a sum has all of its parts
   }
   // Prices have their units and sources, and the parts of owning sum to their totals, or the page would have problems.
   const std::string compared = render(folder, "compare.html").dom;

@@ -94,7 +94,7 @@ class PriceList {
   }
 
   void add_figure(const Node& figure, const std::string& item, const std::string& unit) {
-    all_.push_back({item, value(figure).scalar, unit, texts_.source_of(figure)});
+    all_.push_back({item, value(figure).scalar, unit, texts_.source_of(figure), &figure});
   }
   /// Adds a figure, or a price for each quantity.
   void add(const Node& section, const char* key, const std::string& item, const std::string& unit) {
@@ -157,7 +157,23 @@ class PriceList {
   }
 };
 
-/// Adds the figures of a section with their paths as items: "failures: mtbf node".
+/// Returns the words for a key of a section; none for a key that repeats the name of its section.
+std::string words_of_key(const std::string& key, const std::string& item) {
+  if (item.starts_with(key + ":")) return "";
+  if (item.ends_with(" mean time between failures of"))
+    for (const auto& [part, words] : {std::pair{"gpu", "a GPU"},
+                                      {"node", "a node"},
+                                      {"nic", "an adapter"},
+                                      {"link", "a link"},
+                                      {"software", "the software"}})
+      if (key == part) return std::string(" ") + words;
+  if (key == "mtbf") return " mean time between failures of";
+  std::string words = " " + key;
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
+/// Adds the figures of a section with their paths in words as items: "failures: mean time between failures of a node".
 void add_section(const Node& section, const std::string& item, const SourceTexts& texts, std::vector<Assumption>& all) {
   if (section.kind == Node::Kind::scalar || section.find("value")) {
     const Node* inner = section.find("value");
@@ -166,23 +182,18 @@ void add_section(const Node& section, const std::string& item, const SourceTexts
   }
   for (const auto& [key, child] : section.fields) {
     if (key == "name" || key == "description" || key == "sources" || key == "source") continue;
-    std::string words = key;
-    std::ranges::replace(words, '_', ' ');
-    add_section(child, item + " " + words, texts, all);
+    add_section(child, item + words_of_key(key, item), texts, all);
   }
   for (const Node& child : section.items) add_section(child, item, texts, all);
 }
 
 bool is_stated(const Node* node) { return node && node->kind != Node::Kind::null; }
 
-/// Lists the figures of a price file (an entry of the kind price) with their units and sources, and the defaults of a
-/// purchase that it leaves out. `names`: nodes and devices that an answer is about; prices of others are left out. Empty:
-/// all prices are listed.
+}  // namespace
+
 std::vector<Assumption> price_assumptions(const Node& prices, const std::vector<std::string>& names) {
   return PriceList(prices, names).list();
 }
-
-}  // namespace
 
 std::vector<std::string> node_types(const Scenario& scenario) {
   std::vector<std::string> names;

@@ -6,10 +6,12 @@
 #include <cctype>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/units.hpp"
+#include "tools/reports/assumptions.hpp"
 
 namespace trainyard {
 namespace {
@@ -107,7 +109,8 @@ bool is_plain_value(const std::string& value) {
 std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
   std::vector<ScenarioField> fields = scenario_fields(asked);
   std::erase_if(fields, [](const ScenarioField& field) {
-    return field.type == "a list of names" ||
+    return field.path.starts_with("prices.") ||  // price_fields has those
+           field.type == "a list of names" ||
            (field.choices.empty() && (field.type.empty() || field.type == "text" || field.type == "a name"));
   });
   return fields;
@@ -115,16 +118,21 @@ std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
 
 std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<std::string>& machines) {
   std::vector<ScenarioField> fields;
+  // A figure has the words and the unit of the assumptions of a page.
+  std::map<const Node*, std::string> labels;
+  for (const Assumption& each : price_assumptions(prices, machines))
+    if (each.node) labels[each.node] = each.item + (each.unit.empty() ? "" : ", " + each.unit);
   const auto is_map_of_machines = [](const std::string& key) {
     for (const char* name : {"gpu_hour", "node_hour", "node", "gpu", "owned", "delivery"})
       if (key == name) return true;
     return false;
   };
-  const auto add = [&](const Node& value, const std::string& path, const std::string& words) {
+  const auto add = [&](const Node& figure, const Node& value, const std::string& path, const std::string& words) {
     if (value.kind != Node::Kind::scalar || !is_plain_value(value.scalar)) return;
+    const auto label = labels.find(&figure);
     ScenarioField field;
     field.path = path;
-    field.words = capitalized(words);
+    field.words = capitalized(label == labels.end() ? words : label->second);
     field.type = "as the price file has it";
     field.value = value.scalar;
     fields.push_back(std::move(field));
@@ -132,7 +140,8 @@ std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<st
   const std::function<void(const Node&, const std::string&, const std::string&, bool)> walk =
       [&](const Node& node, const std::string& path, const std::string& words, bool has_machines) {
         for (std::size_t i = 0; i < node.items.size(); ++i)
-          walk(node.items[i], fmt::format("{}.{}", path, i), fmt::format("{} {}", words, i + 1), false);
+          walk(node.items[i], fmt::format("{}.{}", path, i),
+               fmt::format("{} {},", words == "reserved" ? "reserved term" : words, i + 1), false);
         for (const auto& [key, value] : node.fields) {
           const bool is_other = has_machines && std::ranges::find(machines, key) == machines.end();
           if (is_other || key == "sources" || key.find('.') != std::string::npos) continue;
@@ -141,9 +150,9 @@ std::vector<ScenarioField> price_fields(const Node& prices, const std::vector<st
                                                  : fmt::format("{}{}{}", words, has_machines ? " of " : " ",
                                                                has_machines ? key : component_words(key));
           if (const Node* figure = value.find("value"))
-            add(*figure, below, name);
+            add(value, *figure, below, name);
           else if (value.kind == Node::Kind::scalar)
-            add(value, below, name);
+            add(value, value, below, name);
           else if (!has_machines)  // prices by quantity are no fields
             walk(value, below, name, is_map_of_machines(key));
         }

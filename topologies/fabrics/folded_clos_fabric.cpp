@@ -21,7 +21,8 @@ bool between_switches(const RemovedPart& out) { return out.name.find('/') == std
 /// The share of each group's uplinks that is left after switches and cables have been removed.
 class TakenUplinks {
  public:
-  TakenUplinks(const ClosShape& shape, const ClusterSpec& spec) : shape_(shape) {
+  TakenUplinks(const ClosShape& shape, const ClusterSpec& spec)
+      : shape_(shape), prefix_(spec.island > 0 ? fmt::format("island{}-", spec.island) : "") {
     for (const RemovedPart& out : spec.taken_out)
       if (between_switches(out)) out_.insert(out.name);
     if (none()) return;
@@ -55,6 +56,7 @@ class TakenUplinks {
 
  private:
   const ClosShape& shape_;
+  std::string prefix_;  ///< begins the names of an island's switches in the cluster
   std::set<std::string> out_;
 
   /// Both ends of each uplink.
@@ -66,9 +68,12 @@ class TakenUplinks {
         all.emplace_back(shape_.name(level, group, p), shape_.name(level + 1, above, p * ports + j));
     return all;
   }
-  static void require(const std::vector<std::string>& names, const std::string& name, const Place& place) {
-    if (std::ranges::find(names, name) == names.end())
-      fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
+  void require(const std::vector<std::string>& names, const std::string& name, const Place& place) const {
+    if (std::ranges::find(names, name) != names.end()) return;
+    std::vector<std::string> full;
+    for (const std::string& each : names) full.push_back(prefix_ + each);
+    fail(place,
+         fmt::format("cluster.taken_out: unknown device \"{0}{1}\"{2}", prefix_, name, hint(prefix_ + name, full)));
   }
 };
 

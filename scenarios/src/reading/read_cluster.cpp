@@ -55,10 +55,10 @@ void require_nodes(std::int64_t nodes, const Place& place) {
 
 /// Reads the fabric of an island, and the cables that join it with the cluster's fabric.
 void read_island(NodeGroup& group, Fields& fields, const Catalog& catalog) {
-  const Node* fabric = fields.child_unless_null(
-      {"fabric",
-       "Fabric of these nodes alone, as in cluster.fabric; `links` join it with that of the first nodes. Default: "
-       "cluster.fabric joins these nodes, too."});
+  const Node* fabric = fields.child_unless_null({"fabric",
+                                                 "Fabric of these nodes alone, as in cluster.fabric, for example "
+                                                 "leaf-spine; `links` join it with that of the first nodes. Default: "
+                                                 "cluster.fabric joins these nodes, too."});
   const Node* cables = fields.child_unless_null(
       {"links",
        "Cables between the top switch of this fabric and that of cluster.fabric: {count: 8, rate: 400 Gbit/s, latency: "
@@ -77,9 +77,10 @@ void read_island(NodeGroup& group, Fields& fields, const Catalog& catalog) {
   Fields links(*cables, what);
   constexpr int kMostCables = 1 << 20;
   group.links.place = cables->place;
-  group.links.count = links.integer_within<int>("count", 1, kMostCables);
-  group.links.rate = links.bandwidth("rate");
-  group.links.latency = read_latency(links, "latency");
+  group.links.count =
+      links.integer_within<int>({"count", "Number of cables between both fabrics, for example 8."}, 1, kMostCables);
+  group.links.rate = links.bandwidth({"rate", "Rate of one cable, each way, for example 400 Gbit/s."});
+  group.links.latency = read_latency(links, {"latency", "Latency of such a cable alone, for example 1 us."});
   links.finish();
   ClusterSpec island;
   island.place = fields.place();
@@ -126,7 +127,7 @@ void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
   spec.nodes = 0;
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     Fields fields(list.items[i], fmt::format("cluster.nodes.{}", i));
-    const std::int64_t count = fields.integer("count", 1);
+    const std::int64_t count = fields.integer({"count", "Number of nodes of this type, for example 2."}, 1);
     require_nodes(spec.nodes + count, fields.place_of("count"));
     NodeGroup group{static_cast<int>(count), read_changed_node(fields, catalog), nullptr, {}};
     if (i > 0) read_island(group, fields, catalog);

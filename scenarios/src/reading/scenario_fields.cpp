@@ -26,8 +26,8 @@ namespace {
 
 /// Returns true if `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
-  for (const std::string_view section :
-       {"cluster", "plan", "faults", "fleet", "generation", "input", "jobs", "learn", "post_training", "trainings"})
+  for (const std::string_view section : {"cluster", "plan", "faults", "fleet", "generation", "input", "jobs", "learn",
+                                         "post_training", "prices", "trainings"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
   return false;
 }
@@ -40,6 +40,7 @@ std::string hardware_path(const std::string& what) {
   const std::string kind = what.substr(0, space);
   const std::size_t part = what.find(": ");
   if (kind == "node") return part == std::string::npos ? "cluster" : "cluster." + what.substr(part + 2);
+  if (kind == "site") return kind;
   const bool is_part = kind == "gpu" || kind == "hca" || kind == "cpu" || kind == "fabric";
   if (!is_part || part != std::string::npos) return "";
   return "cluster." + kind;
@@ -108,6 +109,25 @@ void add_software_fields(std::vector<ScenarioField>& fields) {
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// Returns a path with N in place of the numbers of a list's items, and NAME in place of the names of a map of prices. "": a
+/// price by itself, which the map describes.
+std::string general_path(std::string path) {
+  if (const std::string table = "plan.measured_step.table."; path.starts_with(table)) return table + "N";
+  for (const std::string list : {"cluster.nodes.", "cluster.preflight.hosts.", "faults.failures.", "prices.reserved."})
+    if (path.starts_with(list))
+      if (const std::size_t dot = path.find('.', list.size());
+          dot != std::string::npos && is_whole_number(path.substr(list.size(), dot - list.size())))
+        path = list + "N" + path.substr(dot);
+  for (const std::string map : {"prices.purchase.owned.", "prices.purchase.delivery."})
+    if (path.starts_with(map)) {
+      const std::size_t dot = path.find('.', map.size());
+      if (dot == std::string::npos) return "";
+      const std::size_t last = path.rfind('.');
+      return map + (last > dot ? "NAME.N" : "NAME") + path.substr(last);
+    }
+  return path;
 }
 
 std::vector<std::string> mode_names() {
@@ -279,15 +299,10 @@ std::vector<ScenarioField> known_scenario_fields(bool every_file) {
   add_software_fields(found);
   for (ScenarioField& field : found) {
     field.value.clear();
-    if (field.of_hardware) field.words.clear();
-    const std::string table = "plan.measured_step.table.";
-    if (field.path.starts_with(table)) field.path = table + "N";
-    for (const std::string list : {"faults.failures.", "cluster.preflight.hosts."})
-      if (field.path.starts_with(list))
-        if (const std::size_t dot = field.path.find('.', list.size());
-            dot != std::string::npos && is_whole_number(field.path.substr(list.size(), dot - list.size())))
-          field.path = list + "N" + field.path.substr(dot);
-    by_path.emplace(field.path, std::move(field));
+    if (field.of_hardware && !field.path.starts_with("site.")) field.words.clear();
+    field.path = general_path(field.path);
+    const bool is_general = field.path.starts_with("prices.") || field.path.starts_with("site.");
+    if (!field.path.empty() && !(is_general && field.words.empty())) by_path.emplace(field.path, std::move(field));
   }
   std::vector<ScenarioField> fields;
   for (const auto& [path, field] : by_path) {

@@ -420,9 +420,10 @@ void check_networks(const SizeQuestion& question) {
   read_question_switch(question);
   for (const Purchase::OwnedFabric& owned : question.prices().purchase.owned_fabrics)
     fail(owned.fabric.place,
-         fmt::format("prices.purchase.owned.{}.fabric: --network chooses one network for all nodes of a job; expected "
-                     "the number of owned nodes alone, or no --network",
-                     owned.node));
+         fmt::format("prices.purchase.owned.{0}.fabric: --network chooses one network for all nodes of a job. "
+                     "Expected `owned: {{{0}: {1}}}`, which lets it choose that of both; or in place of --network "
+                     "the fabric of the bought nodes, such as --set cluster.fabric=leaf-spine",
+                     owned.node, question.prices().purchase.number_owned(owned.node)));
 }
 
 void compare_networks(SizeAnswer& answer, const SizeQuestion& question, const NetworkSearch& search) {

@@ -38,7 +38,7 @@ function figures() {
     [`${currency} to own for all years of depreciation`, 'money.ownership.total', 'number'], [`${currency} a million ${things}, owned`, 'money.ownership.per_million', 'number'], [`${currency} for the training, owned`, 'money.ownership.training', 'number']];
   section('Figures', table([{name: 'figure'}, ...names.map(name => ({name, number: true}))],
     rows.map(([words, path, unit]) => [words, all.map((_, i) => typeof path === 'string' ? path : path(i)), unit]).filter(([, paths]) => paths.some((path, i) => path && of(i, path)))
-      .map(([words, paths, unit]) => [words, ...paths.map((path, i) => path ? shown(i, path, unit) : '–')])));
+      .map(([words, paths, unit]) => [words, ...paths.map((path, i) => path ? shown(i, path, unit) : '–')]), false, 'full'));
 }
 
 function times() {
@@ -63,7 +63,7 @@ function parts() {
   });
   section('What owning costs, side by side', table([{name: `${currency}, for all years of depreciation`}, ...bought.map(i => ({name: names[i], number: true}))],
     [['years', ...bought.map(i => shown(i, 'money.ownership.years', 'number'))], ...order.map((name, row) => [name, ...rounded.map(list => ({text: list[row] ? fullMoney(list[row]) : '–', sort: list[row]}))]).filter(row => row.slice(1).some(cell => cell.sort)),
-      [el('b', {}, 'sum'), ...bought.map((i, column) => el('b', {'data-sum': `scenarios.${i}.money.ownership.total`, title: of(i, 'money.ownership.total')}, fullMoney(rounded[column].total)))]]));
+      [el('b', {}, 'sum'), ...bought.map((i, column) => el('b', {'data-sum': `scenarios.${i}.money.ownership.total`, title: of(i, 'money.ownership.total')}, fullMoney(rounded[column].total)))]], false, 'full'));
 }
 
 /// The prices at which a scenario costs as much a token as the first one.

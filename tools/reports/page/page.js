@@ -36,12 +36,12 @@ function scaled(v, steps, n) {
   return digits(v / factor, n) + ' ' + unit;
 }
 const units = {
-  seconds: v => v === 0 ? '0 s' : scaled(v, [[86400, 'd'], [3600, 'h'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']]),
-  bytes: v => v === 0 ? '0 B' : scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]),
+  seconds: (v, n) => v === 0 ? '0 s' : scaled(v, [[86400, 'd'], [3600, 'h'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']], n),
+  bytes: (v, n) => v === 0 ? '0 B' : scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']], n),
   rate: v => scaled(v, [[1e12, 'TB/s'], [1e9, 'GB/s'], [1e6, 'MB/s'], [1, 'B/s']]),
-  share: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< 0.01 %' : digits(v * 100) + ' %',
+  share: (v, n) => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 && !n ? '< 0.01 %' : digits(v * 100, n) + ' %',
   signed: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< ±0.01 %' : (v > 0 ? '+' : '') + digits(v * 100) + ' %',
-  number: v => digits(v, 4),
+  number: (v, n) => digits(v, n || 4),
   days: v => v > 0 && v < 0.1 ? digits(v * 1440) + ' min' : digits(v, 4),
 };
 /// An amount of money on an axis: 2 M, 500 k.
@@ -58,7 +58,8 @@ const likely = (path, unit) => value(answer, path) ? [el('br'), figure(path + '.
 
 const isBlank = cell => ['–', ''].includes(cell && cell.text !== undefined ? cell.text : cell);
 /// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words, hint, screen}]; screen: not on paper. `sortable`: the heads are buttons.
-function table(columns, rows, sortable) {
+/// `kind`: full, if paper has all rows on one side, as of parts with their sum.
+function table(columns, rows, sortable, kind) {
   const body = el('tbody');
   const fill = order => body.replaceChildren(...order.map(row => el('tr', {}, row.map((cell, i) =>
     el('td', {class: [columns[i].number ? 'number' : columns[i].words ? 'words' : '', isBlank(cell) ? 'blank' : '', columns[i].screen ? 'screen' : ''].join(' ').trim() || null, 'data-label': named(columns[i].name)},
@@ -76,8 +77,8 @@ function table(columns, rows, sortable) {
   fill(rows);
   const sorts = sortable && rows.length > 1 ? el('label', {class: 'sorts quiet'}, 'sorted by ', el('select', {onchange: e => { last = -1; sort(Number(e.target.value)); }},
     el('option', {value: '', disabled: true, selected: true}, '–'), columns.map((c, i) => el('option', {value: i}, c.name)))) : null;
-  const box = el('div', {class: 'scroll'}, sorts, el('table', {}, el('thead', {}, el('tr', {}, columns.map((c, i) =>
-    el('th', {class: [c.number ? 'number' : '', c.screen ? 'screen' : ''].join(' ').trim() || null, title: c.hint}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body));
+  const box = el('div', {class: 'scroll'}, sorts, el('table', {class: kind}, el('thead', {}, el('tr', {}, columns.map((c, i) =>
+    el('th', {class: [c.number ? 'number' : '', c.screen ? 'screen' : ''].join(' ').trim() || null, title: c.hint}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body), el('p', {class: 'more-rows quiet'}, 'Further rows: on the page.'));
   const most = 8;  // blocks of a stacked table before the button
   if (rows.length > most + 1) box.append(el('button', {class: 'all-rows', onclick: () => box.classList.add('all')}, `show all ${rows.length} rows`));
   else box.classList.add('all');
@@ -121,7 +122,7 @@ function ownershipTable(path, currency) {
   return table([{name: 'part'}, {name: `${currency} to buy`, number: true}, {name: `${currency} a year`, number: true}, {name: `${currency} in ${yearsOf(o.years)}`, number: true}],
     [...rows.map((r, i) => [r[0], ...cells([shown[0][i], shown[1][i], years[i]])]).filter((_, i) => rows[i][1] || rows[i][2]),
       [el('b', {}, 'sum'), ...[[shown[0], 'purchase'], [shown[1], 'year'], [years, 'total']].map(([list, key]) =>
-        el('b', {'data-sum': `${path}.${key}`, title: value(page.answer, `${path}.${key}`)}, fullMoney(total(list))))]]);
+        el('b', {'data-sum': `${path}.${key}`, title: value(page.answer, `${path}.${key}`)}, fullMoney(total(list))))]], false, 'full');
 }
 /// Owning beside each rent: from which use, price and time on buying costs less.
 function breakEvenTable(path, currency) {
@@ -135,12 +136,20 @@ function breakEvenTable(path, currency) {
 /// The figures that the page assumes, with their units and sources.
 function assumptionTable() {
   const all = page.assumptions || [];
-  return all.length ? table([{name: 'item'}, {name: 'figure', number: true}, {name: 'unit'}, {name: 'source', words: true}], all.map(a => [a.item, a.figure, a.unit, a.source])) : null;
+  if (!all.length) return null;
+  // A source of most figures stands above the table; rows name other sources.
+  const counts = new Map();
+  all.forEach(a => counts.set(a.source, (counts.get(a.source) || 0) + 1));
+  const [common, count] = [...counts].sort((a, b) => b[1] - a[1])[0], isCommon = all.length > 2 && 2 * count > all.length, isOnly = isCommon && count === all.length;
+  const grouped = text => /^\d{4,}(\.\d+)?$/.test(text) ? Number(text).toLocaleString('en-US', {maximumFractionDigits: 9}) : text;
+  return [isCommon ? el('p', {}, `Source of ${isOnly ? 'all' : 'each figure without another one'}: ${common}`) : null,
+    table([{name: 'item'}, {name: 'figure', number: true}, {name: 'unit'}, ...(isOnly ? [] : [{name: 'source', words: true}])],
+      all.map(a => [a.item, grouped(a.figure), a.unit, ...(isOnly ? [] : [isCommon && a.source === common ? '' : a.source])]))];
 }
 /// The section of these figures; without any there is none.
 function assumptionSection() {
   const shown = assumptionTable();
-  if (shown) section('Assumptions', shown);
+  if (shown) section('Assumptions', ...shown);
 }
 const swatch = colour => el('span', {class: 'swatch', style: `background:${colour}`});
 
@@ -201,6 +210,11 @@ function redraw(made) {
   made.update('none');
 }
 const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title && named(title)}, ticks: format ? {callback: format} : {}}, more);
+/// The number of digits that tells neighbours among the ticks of an axis apart.
+function tickDigits(ticks) {
+  const values = ticks.map(t => Math.abs(t.value)), step = ticks.length > 1 ? Math.abs(ticks[1].value - ticks[0].value) : 0;
+  return step ? Math.min(9, Math.max(3, 1 + Math.ceil(Math.log10(Math.max(...values) / step)))) : undefined;
+}
 /// The smallest of 1, 2, 5, 10, … that is at least `v`.
 function niceStep(v) {
   const power = 10 ** Math.floor(Math.log10(v));
@@ -220,7 +234,7 @@ window.addEventListener('afterprint', () => { setOut(false); theme(before); });
 const paper = {width: 718, height: 1047, sides: 2, used: 0.97, heading: 30, pixelsOfPoint: 4 / 3};
 /// Sections that are left out if two sides are too few, the first ones first; then the last ones of the page.
 const folds = ['room-at-the-site', 'how-flat-the-optimum-is', 'steps', 'pipeline-stages', 'with-twice-as-much', 'all-neighbours-of-the-best-plan',
-  'arrivals', 'memory', 'for-less-memory', 'what-the-step-waits-for', 'all-simulated-sizes', 'one-choice-changed'];
+  'arrivals', 'memory', 'for-less-memory', 'what-the-step-waits-for', 'cost-of-each-way', 'all-simulated-sizes', 'one-choice-changed', 'as-the-nodes-are-delivered', 'what-owning-costs'];
 /// Sets the page out for paper: with shorter tables and fewer sections until it has two sides; or for the screen again.
 function setOut(forPaper) {
   root.classList.toggle('printing', forPaper);
@@ -232,7 +246,7 @@ function setOut(forPaper) {
   fitCharts(forPaper);
   if (!forPaper) return;
   const fits = () => {
-    const left = [...main.querySelectorAll('.card, .chart, .bars > div, .columns > *, tr')].filter(e => !e.closest('#assumptions')).map(e => {
+    const left = [...main.querySelectorAll('.card, .chart, .bars > div, .columns > *, tr, table.full')].filter(e => !e.closest('#assumptions')).map(e => {
       const {top, bottom} = e.getBoundingClientRect(), end = paper.height - scrollY;
       return top < end && bottom > end ? end - top + paper.heading : 0;
     });
@@ -248,7 +262,8 @@ function setOut(forPaper) {
   }
   root.classList.remove('short');
   root.classList.toggle('short', !fits());
-  const names = [...main.querySelectorAll('section')].filter(e => e.offsetHeight === 0).map(e => e.getAttribute('aria-label'));
+  const isHidden = e => e && e.offsetHeight === 0;
+  const names = [...main.querySelectorAll('section')].filter(e => isHidden(e) && !isHidden(e.parentElement.closest('section'))).map(e => e.getAttribute('aria-label'));
   if (names.length) main.append(el('p', {id: 'left-out', class: 'quiet'}, 'On the page only: ' + names.join(', ') + '.'));
 }
 /// The size of the smallest text that the page shows, in points, and by how many pixels parts are wider than the paper.
@@ -294,6 +309,10 @@ function finish() {
   const folded = [...main.querySelectorAll('details:not([open])')];
   folded.forEach(e => { e.open = true; });
   fitTables();
+  for (const s of charts.flatMap(c => Object.values(c.scales)).filter(s => s.type === 'linear')) {
+    const labels = s.ticks.map(t => String(t.label || '')).filter(Boolean), alike = labels.find((label, i) => i && label === labels[i - 1]);
+    if (alike) problems.push(`neighbouring ticks have the label ${alike}`);
+  }
   root.dataset.charts = charts.length;
   root.dataset.problems = problems.join('; ');
   root.dataset.tooWide = Math.max(0, root.scrollWidth - innerWidth);
@@ -305,5 +324,6 @@ function finish() {
   if (location.hash !== '#paper') return;  // #paper shows the page as it is printed
   setOut(true);
   root.dataset.smallestText = smallestText();
+  root.dataset.hiddenRows = [...main.querySelectorAll('section:not(.folded) table.full tr')].filter(e => e.offsetHeight === 0).length;
   root.dataset.widerThanPaper = Math.max(0, ...[...main.querySelectorAll('*')].map(e => Math.ceil(e.getBoundingClientRect().right - paper.width)));
 }

@@ -3,6 +3,8 @@ const answer = page.answer, choices = answer.choices || [], rows = answer.rows |
 const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
 const counted = answer.counted_network;
 const cluster = row => `${row.number ? `perhaps ${row.number} ` : ''}${row.nodes} × ${row.node}` + (row.beside ? ` beside ${row.beside_nodes} × ${row.beside}` : '') + (row.network && row.network !== counted ? ', ' + row.network : '');
+/// The same as a cell whose lines break between its parts only.
+const clusterCell = row => ({text: cluster(row).split(/(?<= beside )|(?<=, )/).map(part => el('span', {class: 'whole'}, part)), sort: cluster(row)});
 /// The way to pay for a cluster, if it is a rent.
 const terms = row => row.terms && row.terms !== 'purchase' ? ` (${row.terms})` : '';
 const risk = row => row.out_of_memory_probability >= 0.05 ? `at risk: out of memory with ${units.share(row.out_of_memory_probability)}` : '';
@@ -70,13 +72,13 @@ function waysToPay() {
   const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${digits(c.break_even, 4)} ${unit(c.quantity, c.node)} (now ${digits(c.price, 4)})`;
   const e = section('Ways to pay', table([{name: 'paid'}, {name: 'nodes'}, {name: 'days', number: true}, {name: '80 % interval', number: true},
     {name: 'in time', number: true}, {name: 'mean power', number: true, screen: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} a million tokens`, number: true}, {name: 'tokens/J', number: true}, {name: `${currency} to buy`, number: true},
-    {name: `${currency} to own, all years`, number: true, screen: true}, {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'days'),
+    {name: `${currency} to own, all years`, number: true, screen: true}, {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, clusterCell(c), cell(`choices.${i}.days`, 'days'),
     c.days_interval ? span(c.days_interval) : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
     {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.money_per_million`, 'number'), cell(`choices.${i}.tokens_per_J`, 'number'), cell(`choices.${i}.purchase`, 'number'), cell(`choices.${i}.total`, 'number'),
     [c.missed ? 'misses the ' + c.missed : breaks(c), c.used_money === undefined ? '' : `${digits(c.used_money, 4)} for the hours used`, risk(c)].filter(Boolean).join('; ')]), true),
     el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A reserved term is paid to its end; its cost for the hours used is what compares with a purchase. Days count the delivery of bought nodes. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
       + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
-  chart(e, 60 + 24 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)} ${c.terms}`),
+  chart(e.appendChild(el('section', {id: 'cost-of-each-way', 'aria-label': 'Cost of each way to pay, drawn'})), 60 + 24 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)} ${c.terms}`),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
     options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, null, {ticks: {callback: shortMoney, maxTicksLimit: innerWidth < 600 ? 5 : 11}}), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${units.days(choices[c.dataIndex].days)} ${dayWord(choices[c.dataIndex].days)}`}}}}});
@@ -113,11 +115,12 @@ function tornado() {
 function networks() {
   const all = answer.networks;
   if (!all) return;
+  const isOnePlan = all.rows.every(n => n.error || n.plan === all.rows[0].plan);  // paper then leaves the plan to the sizes
   const priced = all.unpriced === undefined, at = i => `networks.rows.${i}`;
   const money = priced ? [{name: `${currency} for the network`, number: true}, {name: `${currency} in all`, number: true}] : [];
-  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'oversubscription', number: true}, {name: 'rails', number: true}, {name: 'switches', number: true}, {name: 'spines', number: true},
-    {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses'}, {name: 'plan', words: true}],
-    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}${terms(n)}`, n.error ? '–' : {text: el('span', {}, figure(`${at(i)}.oversubscription`, 'number'), ':1'), sort: n.oversubscription}, n.rails ? cell(`${at(i)}.rails`, 'number') : '–', cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.spines`, 'number'),
+  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'over\u00adsubscription', number: true}, {name: 'rails', number: true, screen: true}, {name: 'switches', number: true}, {name: 'spines', number: true},
+    {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true, screen: true}, {name: 'misses'}, {name: 'plan', words: true, screen: isOnePlan}],
+    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, clusterCell({nodes: n.nodes, node: n.node + terms(n)}), n.error ? '–' : {text: el('span', {}, figure(`${at(i)}.oversubscription`, 'number'), ':1'), sort: n.oversubscription}, n.rails ? cell(`${at(i)}.rails`, 'number') : '–', cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.spines`, 'number'),
       cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
       cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'days'), n.error || n.missed || 'none', (n.plan || '') + (n.has_own_plan ? ' (searched for this network)' : '')]), true) : null,
     el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Spines: switches without a port to a node. Oversubscription: cables from a leaf to nodes over those to spines. Rails: adapters of a node, each with leaves of its own. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
@@ -194,7 +197,7 @@ function sizes() {
 
 function assumptions() {
   const sources = page.sources || [];
-  section('Assumptions', assumptionTable(), sources.length ? el('details', {}, el('summary', {}, `${sources.length} figures of the cluster with their sources`),
+  section('Assumptions', ...(assumptionTable() || []), sources.length ? el('details', {}, el('summary', {}, `${sources.length} figures of the cluster with their sources`),
     table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], sources.map(([name, shown, source]) => [el('span', {title: name}, name.replace(/[._]/g, ' ')), shown, source]), true)) : null);
 }
 

@@ -8,7 +8,7 @@ const figures = [...new Set(good.flatMap(p => Object.keys(p).filter(k => typeof 
 const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
 const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
   : /mfu|goodput|probability/.test(name) ? 'share' : 'number';
-const show = (name, v) => units[unitOf(name)](v);
+const show = (name, v, n) => units[unitOf(name)](v, n);
 /// The words for a column or a swept field. Its key is the hint of a table's head.
 const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lower end of 80 %', step_time_high_s: 'step time, upper end of 80 %',
   step_time_ci95_s: 'step time, half of the 95 % interval', samples_per_s: 'samples/s', tokens_per_s_per_gpu: 'tokens/s a GPU', tflops_per_gpu: 'TFLOP/s a GPU',
@@ -23,16 +23,22 @@ const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lowe
   post_training_tokens_per_s_per_gpu: 'tokens/s a GPU of the loop', generation_time_s: 'time until the last answer', generation_requests_per_s: 'answers/s',
   generation_tokens_per_s: 'generated tokens/s', generation_tokens_per_s_per_gpu: 'generated tokens/s a GPU', generation_first_token_s: 'time to the first token',
   generation_token_s: 'time from token to token', ideal_samples_per_s: 'samples/s of ideal scaling'};
+/// The currency of the prices, from the units of the assumptions.
+const currency = ((page.assumptions || []).map(a => /^(\S+) (an hour|a kWh|each)$/.exec(a.unit)).find(Boolean) || [])[1];
+/// The words for a part of a key that its letters do not say.
+const fieldWords = {hca: 'HCA', gpu: 'GPU', cpu: 'CPU', nic: 'NIC', pcie: 'PCIe', nvlink: 'NVLink', nccl: 'NCCL', mtbf: 'MTBF', pue: 'PUE', kwh: 'price of a kWh', node: 'type of node', gpu_hour: 'hourly rent of',
+  node_hour: 'hourly rent of', zero_stage: 'ZeRO stage', seq_length: 'sequence length', purchase: 'purchase of', data_parallel: 'data parallel'};
 const isLoop = good.some(p => 'post_training_step_time_s' in p), isEngine = good.some(p => 'generation_time_s' in p);
 const rate = isLoop ? 'post_training_samples_per_s' : isEngine ? 'generation_requests_per_s' : 'samples_per_s';
 const ofHalf = /^(step_time.*_s|samples_per_s|tokens_per_s_per_gpu|tflops_per_gpu|mfu.*|memory_.*_bytes|fits.*|out_of_memory_probability|bottleneck|exposed_communication_s)$/;
 function words(key) {
   if (axes.includes(key)) {
-    const last = key.split('.').pop(), parent = key.split('.').slice(-2, -1);
-    const alike = axes.filter(a => a.split('.').pop() === last).length > 1;
-    return ((alike && parent.length ? parent[0] + ' ' : '') + last).replace(/_/g, ' ');
+    // A last word that says little alone, or that two fields share, follows the word before it: HCA rate.
+    const [last, parent] = key.split('.').filter(part => !/^\d+$/.test(part)).reverse();
+    const isVague = /^(rate|latency|count|size|every|kind|name|value|from|to|read|write|capacity|link|base|count|power)$/.test(last) || axes.filter(a => a.split('.').pop() === last).length > 1;
+    return [isVague && parent, last].filter(Boolean).map(part => fieldWords[part] || part.replace(/_/g, ' ')).join(' ');
   }
-  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (!ofHalf.test(key) ? '' : isLoop ? (good.some(p => p.post_training_generation_s) ? ', training half' : ', training step') : isEngine ? ', forward pass' : '');
+  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (currency && /^(money_|purchase$|ownership_)/.test(key) ? ` in ${currency}` : '') + (!ofHalf.test(key) ? '' : isLoop ? (good.some(p => p.post_training_generation_s) ? ', training half' : ', training step') : isEngine ? ', forward pass' : '');
 }
 /// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list. A
 /// word such as 8W2PS is no number with a unit.
@@ -50,7 +56,7 @@ const scale = name => name in places
   ? axis(words(name) + (places[name].numbers && places[name].unit ? `, ${places[name].unit}` : ''), places[name].numbers ? undefined
     : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear', ticks: places[name].whole ? {precision: 0} : {}} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
   : unitOf(name) === 'bytes' ? axis(words(name), v => show(name, v), {type: 'linear', beginAtZero: isConstant(name), ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
-  : axis(words(name), v => show(name, v), {type: 'linear'});
+  : axis(words(name), (v, i, ticks) => show(name, v, tickDigits(ticks)), {type: 'linear'});
 /// The distance of the grid lines of bytes: a round number of GiB, or a round part of one.
 function byteStep(name) {
   const values = good.filter(p => name in p).map(p => p[name]), high = Math.max(...values), range = high - Math.min(...values);
@@ -61,6 +67,32 @@ const isConstant = name => new Set(good.filter(p => name in p).map(p => p[name])
 const position = (p, name) => name in places ? places[name].of(p.set[name]) : p[name];
 const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(', '),
   label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${words(f)}: ${show(f, c.raw.point[f])}`)}}};
+
+/// Three sentences: the point that is fastest, what limits the points, and the point that costs least (without prices: what
+/// fits into memory).
+function verdict() {
+  if (good.length < 2) return;
+  const value = (p, name) => el('span', {'data-path': `points.${points.indexOf(p)}.${name}`, 'data-value': JSON.stringify(p[name]), title: p[name]}, show(name, p[name], 4));
+  const isRisky = p => p.fits !== false && p.out_of_memory_probability >= 0.05, capital = text => text[0].toUpperCase() + text.slice(1);
+  const risk = p => p.fits === false ? ` ${capital(setText(p))} does not fit into memory.` : isRisky(p) ? ` ${capital(setText(p))} runs out of memory with a probability of ${units.share(p.out_of_memory_probability)}.` : '';
+  /// The end of the points in a figure, beside the other end; null: a point has no such figure.
+  const end = (name, isMore, does, least) => {
+    if (!good.every(p => p[name] > 0)) return null;
+    const order = [...good].sort((a, b) => (isMore ? -1 : 1) * (a[name] - b[name])), [best, worst] = [order[0], order[order.length - 1]];
+    return Math.abs(best[name] / worst[name] - 1) < 0.0005 ? [`All points have the same ${words(name)}: `, value(best, name), '.']
+      : [`${capital(setText(best))} ${does}: `, value(best, name), `, ${units.signed(best[name] / worst[name] - 1)} beside ${setText(worst)}, ${least}.${risk(best)}`];
+  };
+  const speed = good.every(p => p.effective_step_time_s > 0) ? end('effective_step_time_s', false, 'has the shortest step with failures', 'which has the longest')
+    : end(rate, true, `has the most ${words(rate)}`, 'which has the fewest');
+  const limits = new Map(), half = isLoop ? 'the training half' : isEngine ? 'the forward pass' : 'the step';
+  good.filter(p => p.bottleneck).forEach(p => limits.set(p.bottleneck, (limits.get(p.bottleneck) || 0) + 1));
+  const limit = !limits.size ? null : limits.size === 1 ? `What limits ${half} most is ${[...limits.keys()][0]}, at all points.`
+    : `What limits ${half} most: ${[...limits].map(([name, n]) => `${name} at ${n} of ${good.length} points`).join(', ')}.`;
+  const unfit = good.filter(p => p.fits === false).length, risky = good.filter(isRisky).length;
+  const of = currency ? ` (${currency})` : '', cost = end('money_per_million', false, `costs least to rent for a million tokens or samples${of}`, 'which costs most') || end('ownership_per_million', false, `costs least to own for a million tokens or samples${of}`, 'which costs most')
+    || (good.some(p => 'fits' in p) ? [(unfit ? `${unfit} of ${good.length} points do not fit into memory` : 'All points fit into memory') + (risky ? `; ${risky} of ${good.length} run out of it with a probability of 5 % or more.` : '.')] : null);
+  section('Verdict', speed ? el('p', {}, el('b', {}, speed)) : null, limit ? el('p', {}, limit) : null, cost ? el('p', {}, cost) : null);
+}
 
 function curves() {
   // Words that name each point, such as 8W2PS, are the axis even if a number changes with them.
@@ -138,6 +170,7 @@ function allPoints() {
 
 heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} points over ${axes.map(words).join(', ')}` +
   (good.length < points.length ? `; ${points.length - good.length} of them impossible` : ''));
+verdict();
 curves();
 pareto();
 allPoints();
