@@ -81,9 +81,10 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   shell.check_refused("run good.yaml more.yaml",
                       "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");
   shell.check_refused("run good.yaml --json nowhere/x.json", "cannot write nowhere/x.json: no folder nowhere");
-  shell.check_refused("run good.yaml --fold check --json x.json",
-                      "--json: not with --fold check, which compares two runs and gives no answer; expected --fold auto "
-                      "or off");
+  shell.check_refused(
+      "run good.yaml --fold check --json x.json",
+      "--json: not with --fold check, which compares two runs and gives no answer; expected --fold auto "
+      "or off");
   shell.check_refused("run good.yaml --trace .", "cannot write .: it is a folder");
   shell.check_refused(
       "run good.yaml --set plan.micro_batch_siz=2",
@@ -167,6 +168,10 @@ TEST_CASE("flags that nothing would heed, and values in the wrong place, are ref
         {"sweep naive-vs-gpipe --set plan.recompute=none,full --top 0", "--top 0: "},
         {"sweep naive-vs-gpipe --set plan.recompute=none,full --baseline 0", "--baseline 0: "},
         {"task 1 --solution --check mine.yaml", "trainyard task: --solution: not with --check"},
+        {"task 1 --hint 1 --to mine.yaml", "trainyard task: --to: not with --hint"},
+        {"task --hint 1", "trainyard task: --hint: the number or name of a task expected"},
+        {"teach all-gather --op average",
+         "--op average: all-gather reduces nothing; all-reduce, reduce-scatter and reduce do"},
         {"show node dgx-h100 --rank 3",
          "trainyard show node: --schedule, --mesh, --machine, --fold and --rank are for"},
         {"size --model gpt2 --tokens 1B --days 3 --site 2MWh", "--site 2MWh: expected a power such as 2 MW"}}) {

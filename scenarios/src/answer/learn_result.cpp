@@ -70,7 +70,9 @@ JsonFields<LearnResult> learn_result_fields() {
       .object("reached", &R::reached, learn_point_fields(), "evaluation at which the target was reached")
       .in_one_row()
       .when(&R::reached, "if it was reached")
-      .value("updates", "", &R::updates, "number of updates of the weights")
+      .value(
+          "updates", "", &R::updates,
+          "number of updates of single tensors on all servers or replicas; of a loop of post-training: of the policy")
       .value("mean_staleness", "", &R::mean_staleness, "mean number of updates that a gradient missed")
       .value("worst_staleness", "", &R::worst_staleness, "largest number of updates that a gradient missed")
       .value("mean_lambda", "", &R::mean_lambda,

@@ -254,10 +254,14 @@ class Errors(unittest.TestCase):
         self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")  # the interpreter still works
 
     def test_values_that_no_scenario_can_hold(self):
-        with self.assertRaises(TypeError):
-            trainyard.run({**DICT, "model": object()})
-        with self.assertRaises(ValueError):
-            trainyard.run({**DICT, "plan": {"global_batch_size": float("nan")}})
+        for call in (
+            lambda: trainyard.run({**DICT, "model": object()}),
+            lambda: trainyard.run({**DICT, "model": b"gpt2"}),
+            lambda: trainyard.run({**DICT, "plan": {"global_batch_size": float("nan")}}),
+            lambda: trainyard.run(DICT, fold="check"),
+        ):
+            with self.assertRaises(trainyard.Error):
+                call()
 
 
 class Files(unittest.TestCase):

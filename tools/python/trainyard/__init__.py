@@ -77,7 +77,7 @@ def run(
     call.scenario(scenario, name)
     call.flag("no-what-if", not what_if)
     call.flag("timing", timing)
-    call.options(fold=None if fold else "off", transport=transport)
+    call.options(fold=_folding(fold), transport=transport)
     call.prices(prices)
     call.sets(fields)
     return call.answer()
@@ -196,7 +196,7 @@ def bench(
     call.options(nodes=nodes, fabric=fabric, gpus=gpus, groups=groups)
     call.options(minbytes=minbytes, maxbytes=maxbytes, stepfactor=stepfactor, algorithm=algorithm)
     call.options(fidelity=fidelity, channels=channels, chunk=chunk, torus=torus, root=root, op=op)
-    call.options(datatype=datatype, fold=None if fold else "off", compare=compare)
+    call.options(datatype=datatype, fold=_folding(fold), compare=compare)
     call.flag("no-check", not check)
     call.sets(fields)
     return call.answer()
@@ -455,9 +455,21 @@ def _json(value: Any) -> str:
             return os.fspath(other)
         if hasattr(other, "item"):
             return other.item()
-        raise TypeError(f"a {type(other).__name__} in a scenario: numbers, text, lists and dicts expected")
+        raise Error(f"a {type(other).__name__} in a scenario: numbers, text, lists and dicts expected")
 
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=plain)
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=plain)
+    except Error:
+        raise
+    except ValueError as error:
+        raise Error(f"a scenario has a number that is not finite: {error}") from None
+
+
+def _folding(fold: bool) -> str | None:
+    """The option --fold. Raises `Error` for anything but True and False."""
+    if not isinstance(fold, bool):
+        raise Error(f"fold: True or False expected, not {fold!r}")
+    return None if fold else "off"
 
 
 def _word(value: Any) -> str:

@@ -11,6 +11,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/lessons/lesson_page.hpp"
 #include "tools/verbs/lessons/task_check.hpp"
@@ -33,7 +34,7 @@ std::string lesson_screen(const LessonAnswer& a, bool brief) {
     if (claim.holds()) text += labelled("look at", claim.text);
   for (const LessonChange& change : lesson.change) {
     text += labelled("change", change.text);
-    if (!change.command.empty()) text += labelled("", "trainyard " + change.command);
+    if (!change.command.empty()) text += fmt::format("{}trainyard {}\n", report_label(""), change.command);
   }
   for (const std::string& sentence : a.contradictions()) text += labelled("NOT SO", sentence);
   return text;
@@ -132,6 +133,8 @@ std::filesystem::path file_of_user() {
 }
 
 std::set<std::string> solved_tasks(const std::filesystem::path& file) {
+  if (std::error_code error; std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
+    throw UserError(file.string() + ": a file expected");
   std::ifstream in(file);
   if (!in) return {};
   try {
@@ -232,6 +235,22 @@ int show_or_check_task(const Task& task, const TaskFlags& flags, TaskProgress& p
   return kGood;
 }
 
+/// Throws UserError if two flags ask for different things, or if a flag has no task.
+void require_one_use(const TaskFlags& flags) {
+  const std::pair<const char*, bool> uses[] = {
+      {"--check", !flags.check.empty()}, {"--hint", flags.hint > 0}, {"--solution", flags.solution}};
+  const char* first = nullptr;
+  for (const auto& [flag, is_stated] : uses) {
+    if (!is_stated) continue;
+    if (first) throw UserError(fmt::format("trainyard task: {}: not with {}", flag, first));
+    first = flag;
+  }
+  if (!flags.to.empty() && first && !flags.solution)
+    throw UserError(fmt::format("trainyard task: --to: not with {}", first));
+  if (flags.which.empty() && (first || !flags.to.empty()))
+    throw UserError(fmt::format("trainyard task: {}: the number or name of a task expected", first ? first : "--to"));
+}
+
 int task(const std::vector<std::string>& words) {
   Arguments arguments(
       "task",
@@ -250,7 +269,7 @@ int task(const std::vector<std::string>& words) {
                    "trainyard/progress.json in the XDG state folder)");
   if (!arguments.parse(words)) return kGood;
   if (!flags.json.empty() && flags.check.empty()) throw UserError("trainyard task: --json: only with --check");
-  if (flags.solution && !flags.check.empty()) throw UserError("trainyard task: --solution: not with --check");
+  require_one_use(flags);
   if (flags.record == "-") throw UserError("trainyard task: --record -: a file expected");
   TaskProgress progress(flags.record);
   const std::vector<NumberedFile> files = numbered_files("scenarios/tasks");

@@ -80,6 +80,9 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   o.labels_from = flags.labels_from;
   const TopoMachine machine = machine_of(flags.machine_arguments, o.ranks, o.machine);
   check_root(o.operation, flags.root, o.ranks);
+  if (flags.reduction != "sum" && !reduces(o.operation))
+    throw UserError(
+        fmt::format("--op {}: {} reduces nothing; all-reduce, reduce-scatter and reduce do", flags.reduction, topic));
   o.algorithm = algorithm_of(flags, o.operation);
   o.place = Place::named("--algorithm " + o.algorithm);
   const Node node = choice_node(flags, o.algorithm);
@@ -108,7 +111,7 @@ std::function<LessonView()> collective(const std::string& topic, Arguments& argu
   arguments.option("--op", flags->reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--chunk", flags->chunk, "SIZE",
                    "size of the pieces that chains and trees pass on (default 512 KiB)");
-  arguments.option("--channels", flags->channels, "N", "number of rings at the same time");
+  arguments.option("--channels", flags->channels, "N", "number of rings at the same time", 1);
   arguments.option("--listing", flags->listing, "literal",
                    "the ring all-reduce in the textbooks' form: it receives into the slot that it sends");
   arguments.flag("--blocking", flags->blocking,
