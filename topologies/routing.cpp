@@ -213,7 +213,11 @@ bool Routing::peers(const std::vector<LinkId>& wires, const NodeType& type) cons
 
 Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
   Path path;
-  path.reachable = add_leg(path, "", from, to, path_class);
+  const bool gpus = device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu;
+  // GPUs with NVLink or xGMI between them use it, however fast PCIe is: drivers and libraries take the path of fewest
+  // hops (NVIDIA/nccl src/graph/paths.cc, ncclTopoSetPaths).
+  path.reachable = (gpus && path_class == PathClass::automatic && add_leg(path, "", from, to, PathClass::nvlink)) ||
+                   add_leg(path, "", from, to, path_class);
   if (!path.reachable) return path;
   path.locality = locality_of(graph_, path.legs.front().wires);
   const auto is_device = [this](DeviceId id) {
@@ -221,7 +225,6 @@ Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
   };
   if (!is_device(from) || !is_device(to)) return path;
   // Between drives and GPUs, GPUDirect Storage is not assumed.
-  const bool gpus = device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu;
   if (gpus && peers(path.legs.front().wires, type_of(from))) return path;
   const DeviceId socket = socket_of(from);
   Path staged;

@@ -66,9 +66,12 @@ std::string sample_text(const NetworkEntry& entry) {
   return tokens == 1 ? "1 token" : fmt::format("{} tokens", tokens);
 }
 
-std::int64_t tensor_room(const NetworkEntry& entry) {
+RanksRoom ranks_room(const NetworkEntry& entry) {
   const TransformerConfig* config = entry.transformer();
-  return config ? tensor_room(*config) : 0;
+  if (!config) return {.experts = 1, .expert_columns = 1};
+  const bool has_experts = config->experts.count > 0;
+  return {tensor_room(*config), has_experts ? config->experts.count : 1,
+          has_experts ? config->experts.intermediate_size : 1, config->has_tables};
 }
 
 std::int64_t sample_tokens(const NetworkEntry& entry) {

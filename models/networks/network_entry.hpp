@@ -35,7 +35,11 @@ std::string sample_text(const NetworkEntry&);
 /// Returns the `seq_length` of such a sample; 1 if it has no tokens.
 std::int64_t sample_tokens(const NetworkEntry&);
 
-/// Returns the largest number of tensor ranks that divides the heads and columns of a network; 0: it is no transformer.
-std::int64_t tensor_room(const NetworkEntry&);
+/// The numbers that ranks of a network must divide; 0: any number may.
+struct RanksRoom {
+  std::int64_t tensor = 0, experts = 0, expert_columns = 0;
+  bool has_tables = false;  ///< all ranks that hold other samples share its tables of embeddings
+};
+RanksRoom ranks_room(const NetworkEntry&);
 
 }  // namespace trainyard

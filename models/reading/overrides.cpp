@@ -17,6 +17,13 @@ std::string without_place(const std::string& text) {
   return end != text.end() && std::count(first, end, ':') == 2 ? std::string(end + 2, text.end()) : text;
 }
 
+/// Returns true if an error is in a file that the value names, and states the line there ("prices.yml:8:22: …").
+bool is_in_file(const std::string& text, std::string_view value) {
+  if (value.size() > 1 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+  return !value.empty() && text.starts_with(value) && text.size() > value.size() + 1 && text[value.size()] == ':' &&
+         text[value.size() + 1] >= '0' && text[value.size() + 1] <= '9';
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option, const std::string& flag) {
@@ -50,6 +57,7 @@ void read_overridden(const Node& document, const Overrides& overrides, const std
       } catch (const UserError&) {
         continue;
       }
+      if (is_in_file(text, overrides[i].second)) throw;
       throw UserError(fmt::format("--set {}: {}", overrides[i].first, without_place(text)));
     }
     throw;

@@ -153,10 +153,10 @@ PipelineSchedule v_schedule(const char* name, const char* description, const cha
 
 const RegisterPipelineSchedule registered_v_min{v_schedule(
     "v-min", "zb-v with about a third of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-    "(p - 1) * (F + B + W) * 2 / 3", "(p + 4) / 3", v_min_orders)};
+    "(p - 1) * (F + B + W) * 2 / 3", "floor((p + 4) / 3)", v_min_orders)};
 const RegisterPipelineSchedule registered_v_half{
     v_schedule("v-half", "zb-v with half of 1f1b's activations and one more (Qi et al. 2024, Controllable Memory)",
-               "(p - 1) * (F + B + W) / 2", "p / 2 + 1", v_half_orders)};
+               "(p - 1) * (F + B + W) / 2", "floor(p / 2) + 1", v_half_orders)};
 const RegisterPipelineSchedule registered_zb_v{
     v_schedule("zb-v", "down the stages and up again, idle only at the ends, in 1f1b's memory (Qi et al. 2023, ZB-V)",
                "(p - 1) * F / 2", "p", zb_v_orders)};

@@ -94,6 +94,30 @@ double gathered_elements(const ParameterTensor& tensor, Precision precision) {
   return tensor.elements * (tensor.stored.value > 0 ? tensor.stored / element_size(precision) : 1);
 }
 
+double gather_widening(const Network& network, const Layer& layer, const ParameterTensor& tensor,
+                       Bytes parameter_element) {
+  const Bytes wide = element_size(network.precision);
+  if (tensor.frozen || parameter_element.value <= 0 || parameter_element >= wide) return 0;
+  const auto is_narrow = [&](const KernelCall& call) {
+    return call.work.flops.value > 0 && element_size(static_cast<Precision>(call.work.precision)) < wide;
+  };
+  if (tensor.in > 0 && std::ranges::any_of(layer.forward, is_narrow)) return 0;
+  return tensor.elements * (wide / parameter_element - 1);
+}
+
+void widen_gathers(std::vector<GradientBucket>& buckets, const Network& network, Bytes parameter_element) {
+  for (GradientBucket& bucket : buckets) {
+    bucket.widening = 0;
+    for (const GradientBucket::Part& part : bucket.parts) {
+      const Layer& layer = network.layers[part.layer];
+      const ParameterTensor& tensor = layer.parameters[part.tensor];
+      if (part.elements > 0)
+        bucket.widening +=
+            gather_widening(network, layer, tensor, parameter_element) * (part.elements / tensor.elements);
+    }
+  }
+}
+
 std::vector<GradientBucket> layer_buckets(const Network& network, const std::vector<int>& layers) {
   std::vector<GradientBucket> buckets;
   for (const int number : layers | std::views::reverse) {

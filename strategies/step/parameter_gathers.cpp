@@ -37,12 +37,13 @@ std::vector<double> broadcast_parts(const StepContext& step, const GradientBucke
   const auto ranks = static_cast<std::size_t>(step.shards_of(bucket).count);
   std::vector<double> parts;
   if (ranks >= tensors) {
-    for (const GradientBucket::Part& part : bucket.parts) parts.push_back(part.elements);
+    for (const GradientBucket::Part& part : bucket.parts)
+      parts.push_back(part.elements * bucket.gathered() / bucket.elements);
     return parts;
   }
   const double owners = std::ceil(static_cast<double>(ranks) * bucket.elements / elements);
   parts.assign(std::min(bucket.parts.size(), static_cast<std::size_t>(owners)), 0);
-  for (double& part : parts) part = bucket.elements / static_cast<double>(parts.size());
+  for (double& part : parts) part = bucket.gathered() / static_cast<double>(parts.size());
   return parts;
 }
 

@@ -212,6 +212,11 @@ TEST_CASE("a step far off its prediction is refused with its place and the likel
   CHECK_THROWS_WITH(anchor("step_time_s\n1300\n"), Contains("runs.csv:2: ") && Contains("is it in milliseconds?"));
   CHECK_THROWS_WITH(anchor("step_time_ms\n0.0013\n"), Contains("as from a time in ms divided twice?"));
   CHECK(anchor("step_time_ms\n1300\n").steps.front().measured == Approx(1.3));
+  CHECK_THROWS_WITH(anchor("step_time_s,step_time_ms\n1.3,1300\n"), Contains("expected one of these columns"));
+  CHECK_THROWS_WITH(anchor("plan.global_batch_size,step_time_s\n7,1.3\n"),
+                    Contains("runs.csv:2, column plan.global_batch_size: ") && Contains("7 is not a multiple"));
+  CHECK_THROWS_WITH(anchor("plan.micro_batch_size,step_time_s\n16,1.3\n"),
+                    Contains("runs.csv:2: ") && Contains("is not a multiple"));
   CHECK_THROWS_WITH(anchor("seconds\n1.3\n"), Contains("expected a column step_time_s or step_time_ms"));
   CHECK_THROWS_WITH(anchor("plan.no_such_key,step_time_s\n1,1.3\n"),
                     Contains("runs.csv:2, column plan.no_such_key") && !Contains("--set"));

@@ -186,6 +186,27 @@ TEST_CASE("a plan that cannot use all GPUs has the limits of the same plan on fe
   }
 }
 
+TEST_CASE("an axis without a legal point ends with its reason, and the others are answered", "[axis-limits]") {
+  const std::string plan = "micro_batch_size: 1, data_parallel: {bucket: 5000 B, bucket_boundaries: bytes}";
+  const PlanQuestion question = read_plan_question(parse_document(limits_text(plan, 1), "limits.yaml"), "limits");
+  const AxisLimits limits = axis_limits(question, 4);
+  CHECK(limits.axes[0].points.empty());
+  CHECK_THAT(limits.axes[0].end, Contains(" gradient buckets of ") && Contains("at most 60000; expected "));
+  REQUIRE_FALSE(limits.axes[1].points.empty());
+  CHECK(limits.axes[1].points.front().gpus > 1);
+  CHECK(limits.axes[1].points.front().efficiency == 1);
+  const std::string text = limits_screen(limits);
+  CHECK_THAT(text, Contains("data ends: ") && !Contains("as fast as one"));
+  CHECK(curves_of(limits).front().name != "data");
+  const std::string& end = limits.axes[0].end;
+  const std::size_t at = end.find("expected ") + 9;
+  const std::string legal = end.substr(at, end.find(" or more") - at);
+  std::string wider = limits_text(plan, 1);
+  wider.replace(wider.find("5000 B"), 6, legal);
+  CHECK_FALSE(
+      axis_limits(read_plan_question(parse_document(wider, "limits.yaml"), "limits"), 1).axes[0].points.empty());
+}
+
 TEST_CASE("an axis that ends because the machine does is not said to help no further", "[axis-limits]") {
   AxisLimits limits;
   AxisLimit& tensor = limits.axes.emplace_back();

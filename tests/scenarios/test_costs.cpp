@@ -385,8 +385,10 @@ TEST_CASE("size names the kind of rent that costs least and is in time", "[costs
 
 TEST_CASE("bad prices and sites are refused at their place", "[costs]") {
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {h100: 2}}\n"),
-                    Contains("x.yaml:4:") && Contains("prices: none of pcie-1") && Contains("known: h100"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {h100-sxm5-80gb: 2}}\n"),
+                    Contains("x.yaml:4:") && Contains("prices: none of pcie-1") && Contains("known: h100-sxm5-80gb"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {h100-sxm5-80g: 2}}\n"),
+                    Contains("x.yaml:4:") && Contains("did you mean \"h100-sxm5-80gb\"?"));
   CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: -2}}\n"), Contains("x.yaml:4:") && Contains("-2"));
   CHECK_THROWS_WITH(costs_scenario("", "prices: {currency: EUR}\n"), Contains("expected gpu_hour or node_hour"));
   CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: 2}, node_hour: {pcie_1: 2}}\n"),

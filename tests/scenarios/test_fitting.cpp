@@ -33,7 +33,7 @@ Scenario advised_scenario(const Scenario& s, const FittingChange& change) {
   for (std::string word; words >> word;) {
     if (word.find('=') != std::string::npos && word.starts_with("plan."))
       overrides.push_back(parse_override_option(word));
-    else
+    else if (word != "--set")
       overrides.back().second += " " + word;  // a space inside the value of a map
   }
   return read_again(s, overrides);
@@ -75,9 +75,9 @@ TEST_CASE("a data-parallel plan that does not fit gets changes that fit, with th
     CHECK(std::ranges::count_if(changes, [](const auto& c) { return c.fits; }) >= 2);
   }
   const std::vector<FittingChange> changes = fitting_changes(replicas(""));
-  for (const char* set :
-       {"plan.recompute=full", "plan.data_parallel.zero_stage=3", "plan.micro_batch_size=1 plan.global_batch_size=16",
-        "plan.data_parallel.zero_stage=2 plan.data_parallel.offload=cpu"}) {
+  for (const char* set : {"plan.recompute=full", "plan.data_parallel.zero_stage=3",
+                          "plan.micro_batch_size=1 --set plan.global_batch_size=16",
+                          "plan.data_parallel.zero_stage=2 --set plan.data_parallel.offload=cpu"}) {
     CAPTURE(set);
     CHECK(find(changes, set));
   }
@@ -95,8 +95,10 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
   for (const FittingChange& change : changes) {
     std::set<std::string> fields;  // fields in another order are the same plan
     for (std::size_t from = 0, to = 0; from < change.set.size(); from = to + 1) {
-      to = std::min(change.set.find(" plan.", from), change.set.size());
+      const std::string flag = " --set ";
+      to = std::min(change.set.find(flag, from), change.set.size());
       fields.insert(change.set.substr(from, to - from));
+      to += flag.size() - 1;
     }
     std::string sorted;
     for (const std::string& field : fields) sorted += field + " ";
@@ -132,7 +134,9 @@ TEST_CASE("advice names the host memory if only that is too small, and the scree
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0, "host memory"}),
              Contains("not even with") && Contains("too little host memory"));
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0.7, "GPU memory"}),
-             Contains("not even with") && !Contains("too little"));
+             Contains("may fit with") && Contains("with a probability of 70 %") && !Contains("too little"));
+  CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 1, "GPU memory"}),
+             Contains("not even with") && !Contains("probability"));
   CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.2, ""}),
              Contains("may fit with") && Contains("with a probability of 20 %"));
   CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.01, ""}), Contains(" fits with") && !Contains("probability"));

@@ -1,4 +1,6 @@
 // Samples on their way to the GPUs: what makes GPUs wait, what a cache keeps, and what is refused.
+#include <set>
+
 #include "models/hardware/input_supply.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
@@ -57,6 +59,18 @@ TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   CHECK(sum == near(r.step_time.value));
   CHECK(r.bottleneck == "NVMe");
   CHECK(run("", {{"cluster.nvme.read", "3 GB/s"}}).step_time.value < r.step_time.value);
+}
+
+TEST_CASE("a what-if beyond the most readers of a node is left out, and the others are answered", "[input]") {
+  const Scenario s = read_scenario_text(text("  readers: 64\n"), "input.yaml");
+  const auto rows = [&s](double factor) {
+    std::set<std::string> classes;
+    for (const WhatIf& row : what_if(s, factor)) classes.insert(row.resource_class);
+    return classes;
+  };
+  std::set<std::string> most = rows(1024), beyond = rows(1025);  // at most 65,536 readers
+  CHECK(most.erase("readers") == 1);
+  CHECK(beyond == most);
 }
 
 TEST_CASE("decoding is shared by the workers of a node", "[input]") {

@@ -215,6 +215,11 @@ TEST_CASE("jobs that do not fit on the cluster, or cannot share it, are refused"
   CHECK_THAT(error_of(two_jobs("nodes: [0, 0]", "nodes: 1")), Catch::Contains("node 0 stands there twice"));
   CHECK_THAT(error_of(two_jobs("nodes: [0], placement: spread", "nodes: 1")), Catch::Contains("jobs.placement"));
   CHECK_THAT(error_of(kCluster), Catch::Contains("missing key \"jobs\""));
+  for (const std::string own : {"cluster: 3", "cluster: {node: nonsense, foo: 7}"})
+    CHECK_THAT(error_of(two_jobs("nodes: 1, " + own, "nodes: 1")),
+               Catch::Contains("jobs.cluster: jobs share the cluster of the file; expected `nodes` here"));
+  CHECK_THAT(error_of(two_jobs("nodes: 1, clustr: 3", "nodes: 1")),
+             Catch::Contains("unknown key \"clustr\" in jobs") && !Catch::Contains("\"cluster\""));
   CHECK_THAT(error_of(std::string(kCluster) + "jobs: [{nodes: 2, model: gpt2, plan: {micro_batch_size: 1, "
                                               "data_parallel: {mechanism: parameter-server, servers: {count: 1}}}}]\n"),
              Catch::Contains("not modelled beside other jobs"));

@@ -1,8 +1,11 @@
 // Errors of impossible splits name the place, the reason and the nearest possible split.
 #include <catch2/catch.hpp>
+#include <cctype>
+#include <sstream>
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "tests/user_errors.hpp"
 
@@ -66,7 +69,7 @@ TEST_CASE("a number that does not divide is refused with the nearest that does",
         "hold other samples or tokens; nearest: 2 or 4");
   CHECK(error_of("  context_parallel: 2\n  seq_length: 101\n") ==
         "x.yaml:6:21: plan.context_parallel: context parallelism over 2 ranks: the sequence of 101 tokens is to be cut "
-        "into 4 equal blocks; nearest: 100 or 104 tokens");
+        "into 4 equal blocks (nearest: 100 or 104 tokens); nearest: 1 rank");
   CHECK(error_of("  context_parallel: {size: 4, ulysses: 3}\n") ==
         "x.yaml:6:40: plan.context_parallel.ulysses: 3 does not divide the 4 ranks of plan.context_parallel; nearest: "
         "2 or 4");
@@ -94,6 +97,65 @@ TEST_CASE("the nearest tensor degree divides the GPUs and the heads, and is acce
     }
 }
 
+TEST_CASE("each nearest number of expert and context ranks is accepted", "[parallel-errors]") {
+  struct Grid {
+    const char *model, *software, *key;
+    std::vector<int> degrees;
+  };
+  const auto error_with = [](const Grid& grid, const std::string& node, int nodes, int pipeline,
+                             const std::vector<std::pair<std::string, std::string>>& keys) {
+    std::string text = "cluster: {node: {base: " + node + "}, nodes: " + std::to_string(nodes) +
+                       ", fabric: nonblocking}\nmodel: " + grid.model + "\nsoftware: " + grid.software +
+                       "\nplan: {micro_batch_size: 1, seq_length: 4096, pipeline_parallel: " + std::to_string(pipeline);
+    for (const auto& [key, value] : keys) text += ", " + key + ": " + value;
+    return test::user_error([&] { trainyard::plan(read_scenario_text(text + "}\n", "x.yaml")); });
+  };
+  const std::vector<int> degrees{3, 5, 8, 16, 18, 36, 64, 72, 128, 144};
+  int offers = 0;
+  for (const Grid& grid :
+       {Grid{"{base: deepseek-v3, num_hidden_layers: 8}", "megatron-core", "expert_parallel", degrees},
+        Grid{"{base: mixtral-8x7b, num_hidden_layers: 8}", "megatron-core", "expert_parallel", degrees},
+        Grid{"{base: llama-3-8b, num_hidden_layers: 8}", "megatron-core", "context_parallel", degrees},
+        Grid{"{base: dlrm-dcnv2}", "plain", "expert_parallel", {3, 5, 8}}})
+    for (const auto& [node, nodes] : {std::pair{"gb300-nvl72", 2}, {"dgx-h100", 4}, {"dgx-h100", 3}})
+      for (const int pipeline : {1, 2}) {
+        const bool is_table = std::string_view(grid.model).find("dlrm") != std::string_view::npos;
+        if (is_table && pipeline > 1) continue;
+        for (const int degree : grid.degrees) {
+          CAPTURE(grid.model, node, nodes, pipeline, degree);
+          std::vector<std::pair<std::string, std::string>> keys{{grid.key, std::to_string(degree)}};
+          const auto read = [&](const std::string& value) {
+            keys.front().second = value;
+            std::string error = error_with(grid, node, nodes, pipeline, keys);
+            const std::size_t length = error.find("plan.seq_length");  // tables have no sequence
+            return length == std::string::npos ? error : std::string();
+          };
+          const std::string error = read(std::to_string(degree)), mark = "; nearest: ";
+          const std::size_t begin = error.rfind(mark);
+          if (begin == std::string::npos) continue;
+          CAPTURE(error);
+          std::istringstream words(error.substr(begin + mark.size()));
+          for (std::string word; words >> word;)
+            if (std::isdigit(static_cast<unsigned char>(word.front())) != 0) {
+              CAPTURE(word);
+              CHECK(read(word).empty());
+              ++offers;
+            }
+        }
+      }
+  CHECK(offers > 60);
+}
+
+TEST_CASE("the ranks that split each expert are offered with the experts of the plan", "[parallel-errors]") {
+  for (const auto& [split, offered] : {std::pair{"3", "tensor 2 or 4"}, {"16", "tensor 2"}}) {
+    const std::string size = std::string(split) == "3" ? "4" : "8";
+    CHECK_THAT(error_of("  expert_parallel: {size: " + size + ", tensor: " + split + "}\n", "mixtral-8x7b"),
+               Contains(std::string("nearest: ") + offered));
+  }
+  for (const char* legal : {"{size: 4, tensor: 2}", "{size: 4, tensor: 4}", "{size: 8, tensor: 2}"})
+    CHECK(error_of(std::string("  expert_parallel: ") + legal + "\n", "mixtral-8x7b").empty());
+}
+
 TEST_CASE("a faulty order of the mesh is refused with its fault", "[parallel-errors]") {
   const std::string rule =
       "; tensor, context, data and pipeline are expected, each once, from neighbours to far apart, as in [tensor, "
@@ -115,6 +177,24 @@ TEST_CASE("keys of a plan that would have no effect are refused", "[parallel-err
         "x.yaml:6:28: plan.tensor_parallel_overlap: plan.tensor_parallel is 1: no rank exchanges anything; expected "
         "false, or plan.tensor_parallel: 2 or more");
   CHECK(error_of("  tensor_parallel_overlap: false\n").empty());
+  for (const char* key : {"imbalance: 5", "capacity: 0.5", "dispatcher: deepep", "overlap: true"})
+    CHECK_THAT(error_of(std::string("  expert_parallel: {") + key + "}\n"),
+               Contains("x.yaml:6:") && Contains("gpt2 has no experts; leave it out"));
+  CHECK(error_of("  expert_parallel: {imbalance: 1, dispatcher: all-to-all, overlap: false}\n").empty());
+  const auto idle = [](const std::string& model, const std::string& keys) {
+    return test::user_error([&] {
+      refuse_idle_keys(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\nmodel: " + model +
+                                              "\nplan: {micro_batch_size: 1, global_batch_size: 96, " + keys + "}\n",
+                                          "x.yaml"));
+    });
+  };
+  CHECK_THAT(idle("mixtral-8x7b", "expert_parallel: {imbalance: 3}"),
+             Contains("plan.expert_parallel.imbalance: it changes nothing, since plan.expert_parallel is 1"));
+  CHECK_THAT(idle("gpt2", "context_parallel: {exchange: all-to-all}"),
+             Contains("plan.context_parallel.exchange: it changes nothing, since plan.context_parallel is 1"));
+  CHECK(idle("mixtral-8x7b", "expert_parallel: {size: 2, imbalance: 2}").empty());
+  CHECK(idle("gpt2", "context_parallel: {size: 2, exchange: all-to-all}").empty());
+  CHECK(idle("gpt2", "context_parallel: {exchange: ring}").empty());
   CHECK(error_of("  tensor_parallel: 2\n  tensor_parallel_overlap: true\n").empty());
   const auto servers = [](const std::string& keys) {
     return error_of("  data_parallel: {mechanism: parameter-server, bucket: 1 MiB, servers: {count: 2" + keys + "}}\n");

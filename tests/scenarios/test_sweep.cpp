@@ -217,6 +217,46 @@ TEST_CASE("a sweep without a possible point throws the error of its first point"
   CHECK_THROWS_WITH(run_sweep(nowhere), Catch::Contains("smal.yaml: no such file; did you mean"));
 }
 
+TEST_CASE("a condition compares fields that vary, in units that agree, or is refused", "[sweep]") {
+  Sweep sweep{"small.yaml", {}};
+  for (const char* set :
+       {"cluster.nodes=1,2,4", "faults.checkpoint.every=2 min,1 h", "cluster.hca.rate=100 Gbit/s,1 GB/s",
+        "plan.recompute=none,full", "plan.data_parallel.zero_group=node,8"})
+    sweep.axes.push_back(parse_sweep_axis(set));
+  const auto kept = [&sweep](const std::string& condition) {
+    Sweep chosen = sweep;
+    chosen.conditions = {condition};
+    chosen.keep_where();
+    return chosen.points();
+  };
+  const std::size_t all = sweep.points();
+  CHECK(kept("cluster.nodes > 1") == all / 3 * 2);
+  CHECK(kept("faults.checkpoint.every > 30 min") == all / 2);
+  CHECK(kept("cluster.hca.rate > 10 GB/s") == all / 2);  // 100 Gbit/s are 12.5 GB/s
+  CHECK(kept("0 < cluster.hca.rate") == all);
+  CHECK(kept("plan.recompute == full") == all / 2);
+  CHECK(kept("none != plan.recompute") == all / 2);
+  CHECK(kept("plan.data_parallel.zero_group == node") == all / 2);
+  CHECK(kept("plan.data_parallel.zero_group == 8") == all / 2);
+  CHECK(kept("cluster.nodes * cluster.nodes >= 4") == all / 3 * 2);
+  for (const auto& [condition, words] : std::vector<std::pair<std::string, std::string>>{
+           {"nodes > 3", "\"nodes\" is no field that varies"},
+           {"foo < 5", "\"foo\" is no field that varies"},
+           {"cluster.nods > 1", "did you mean \"cluster.nodes\"?"},
+           {"cluster.nodes > 1 GB", "the left side is a number without a unit, the right side bytes"},
+           {"faults.checkpoint.every > 30", "the left side is time, the right side a number without a unit"},
+           {"cluster.hca.rate < 1 GB", "the left side is bytes a second, the right side bytes"},
+           {"plan.recompute == ful", "plan.recompute does not take \"ful\"; did you mean \"full\"?"},
+           {"plan.recompute == 8", "the left side is a name, the right side a number"},
+           {"plan.recompute < 8", "\"none\", which is no number; expected == or !="},
+           {"plan.data_parallel.zero_group > 4", "\"node\", which is no number"},
+           {"cluster.nodes / cluster.nodes == 1", "multiply the other side in place of a division"},
+           {"cluster.nodes > 9", "none of 48 points meets it"}}) {
+    CAPTURE(condition);
+    CHECK_THROWS_WITH(kept(condition), Catch::StartsWith("--where " + condition + ": ") && Catch::Contains(words));
+  }
+}
+
 TEST_CASE("points of the journal are not simulated again; half a line does not count", "[sweep]") {
   const Folder folder;
   const std::filesystem::path journal = folder.path() / "out.csv.partial";

@@ -1,4 +1,6 @@
 // Ranks that use the same fp8 scaling factors agree on the maxima of their tensors after each pass.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/planning/plan.hpp"
@@ -97,6 +99,41 @@ TEST_CASE("ranks that shard the optimizer gather MXFP8 parameters in 16 bits, an
   // Hopper transposes a copy, and ranks that shard the parameters gather a copy in each pass.
   CHECK(training("dgx-h100", "block", 1).parameter_element == Bytes{1});
   CHECK(training("dgx-b200", "block", 3).parameter_element == Bytes{1});
+}
+
+TEST_CASE("parameters of embedding, head and blocks in bf16 are gathered in 16 bits, those of products in fp8 in 8",
+          "[fp8]") {
+  const auto training = [](const std::string& precision, int zero) {
+    return plan(read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, "
+                                   "num_hidden_layers: 4}\nplan: {global_batch_size: 8, micro_batch_size: 1, "
+                                   "seq_length: 2048, precision: " +
+                                       precision + ", data_parallel: {zero_stage: " + std::to_string(zero) +
+                                       "}}\nsoftware: megatron-core\n",
+                                   "fp8.yaml"))
+        .training;
+  };
+  const auto gathered = [](const TrainingPlan& plan) {
+    double bytes = 0;
+    for (const GradientBucket& bucket : plan.stages.front().buckets)
+      bytes += bucket.gathered() * plan.parameter_element.value;
+    return bytes;
+  };
+  for (const int zero : {1, 3}) {
+    CAPTURE(zero);
+    const TrainingPlan wide = training("bf16", zero);
+    const double all = gathered(wide);
+    CHECK(all == Approx(2 * wide.network->parameters()));
+    CHECK(gathered(training("fp8, bf16_blocks: {first: 4}", zero)) == Approx(all));
+    CHECK(gathered(training("fp8, bf16_blocks: {first: 2, last: 2}", zero)) == Approx(all));
+    double weights = 0;  // of linear layers of blocks
+    for (std::size_t block = 1; block <= 4; ++block)
+      for (const ParameterTensor& tensor : wide.network->layers[block].parameters)
+        if (tensor.in > 0) weights += tensor.elements;
+    CHECK(gathered(training("fp8", zero)) == Approx(all / 2));  // as in the fit of the measured steps
+    for (int blocks = 1; blocks < 4; ++blocks)
+      CHECK(gathered(training(fmt::format("fp8, bf16_blocks: {{first: {}}}", blocks), zero)) ==
+            Approx(all - weights * (4 - blocks) / 4));
+  }
 }
 
 TEST_CASE("fp8 has its own figure for the part that user buffers hide", "[fp8][stacks]") {

@@ -399,7 +399,7 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
   for (const char* keys : {"nodes: {from: 1, to: 2}, every: 7 d", "nodes: 1, mean_interval: 7 d"})
     scenarios.push_back(parse_document(
         fmt::format("cluster: {{node: dgx-a100, nodes: 4, fabric: leaf-spine}}\nfleet: {{horizon: 100 d, spares: 1, "
-                    "policy: priority, backfill: true, seed: 1, runs: 2}}\ntrainings: [{{{}, count: 2, arrival: 1 d, "
+                    "policy: preemptive, backfill: true, seed: 1, runs: 2}}\ntrainings: [{{{}, count: 2, arrival: 1 d, "
                     "deadline: 10 d, priority: 1, model: gpt2, plan: {{micro_batch_size: 1, global_batch_size: 16, "
                     "training: {{steps: 10}}}}}}]\n",
                     keys),

@@ -49,7 +49,12 @@ TEST_CASE("launch counts the requests of the rendezvous by backend", "[launch]")
 TEST_CASE("bad launch lines are refused with the nearest name", "[launch]") {
   CHECK_THROWS_WITH(read_launch_line("torchrn --nnodes 2"), Contains("did you mean \"torchrun\"?"));
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnode 2"), Contains("did you mean \"--nnodes\"?"));
-  CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes two"), Contains("a whole number from 1 expected"));
+  CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes two"), Contains("a whole number from 1 to 1048576 expected"));
+  CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes=99999999 t.py"), Contains("from 1 to 1048576 expected"));
+  CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes=2 \"t.py"), Contains("a quote \" is not closed"));
+  CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes=2 --rdzv-id 'my job t.py"),
+                    Contains("a quote ' is not closed"));
+  CHECK(read_launch_line("torchrun --rdzv-id 'my job' --nnodes=\"2\" t.py").world_size() == 2);
   CHECK_THROWS_WITH(read_launch_line("torchrun --nnodes 2 --node_rank 2"), Contains("count from 0"));
   CHECK_THROWS_WITH(read_launch_line("horovodrun -np 9 -H one:4,two:4 t"),
                     Contains("the hosts have 8 slots; expected at most 8"));

@@ -39,7 +39,7 @@ TEST_CASE("ranges of a sweep stand for their values", "[sweep]") {
 
 TEST_CASE("points that do not meet the conditions are left out", "[sweep]") {
   Sweep sweep{"x.yaml", {{"plan.a", {"1", "2", "4"}}, {"plan.b", {"1 GB", "3 GB"}}, {"c", {"x", "y"}}}};
-  sweep.conditions = {"plan.a * plan.b <= 4", "c != y"};
+  sweep.conditions = {"plan.a * plan.b <= 4 GB", "c != y"};
   sweep.keep_where();
   REQUIRE(sweep.points() == 4);
   CHECK(sweep.point(0) == Overrides{{"plan.a", "1"}, {"plan.b", "1 GB"}, {"c", "x"}});
@@ -48,7 +48,8 @@ TEST_CASE("points that do not meet the conditions are left out", "[sweep]") {
     Sweep other{"x.yaml", sweep.axes, {condition}};
     CHECK_THROWS_AS(other.keep_where(), UserError);
   };
-  for (const char* condition : {"plan.a > 4", "plan.a", "plan.aa < 3", "* 3 < plan.a", ""}) refused(condition);
+  for (const char* condition : {"plan.a > 4", "plan.a * plan.b <= 4", "plan.a", "plan.aa < 3", "* 3 < plan.a", ""})
+    refused(condition);
 }
 
 TEST_CASE("merged shards give the bytes of one process, even after a kill, and missing shards are refused",

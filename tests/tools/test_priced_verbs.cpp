@@ -56,6 +56,36 @@ TEST_CASE("plan, explain and compare with prices have the energy and the costs t
   CHECK_THAT(shell.trainyard("explain best.yaml --layers --prices p.yml").err, Contains("--prices: not with --layers"));
 }
 
+TEST_CASE("an error in a file of prices names the file and the line, in each verb that takes one", "[costs][cli]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  shell.write("bad.yml", "gpu_hour: {a100-sxm4-80gb: -2}\n");
+  shell.write("typo.yml", "gpu_hour: {a100-sxm4-80g: 2}\n");
+  for (const char* verb : {"run s.yaml", "explain s.yaml", "compare s.yaml s.yaml",
+                           "sweep s.yaml --set cluster.nodes=1", "plan s.yaml --brief --work 1M"}) {
+    CAPTURE(verb);
+    const std::string bad = shell.trainyard(std::string(verb) + " --prices bad.yml").err,
+                      typo = shell.trainyard(std::string(verb) + " --prices typo.yml").err;
+    CHECK_THAT(bad, Contains("bad.yml:1:28: prices.gpu_hour.a100-sxm4-80gb: -2 is out of range") && !Contains("--set"));
+    CHECK_THAT(typo, Contains("typo.yml:1:12: prices.gpu_hour: unknown node or GPU \"a100-sxm4-80g\"; did you mean "
+                              "\"a100-sxm4-80gb\"?") &&
+                         !Contains("--set"));
+  }
+}
+
+TEST_CASE("flags of explain that an answer does not use are refused", "[cli]") {
+  const test::TopoFolder shell;
+  shell.write("s.yaml", kScenario);
+  for (const char* answer : {"--layers", "--limits", "--doubt"})
+    for (const char* flag : {"--factor", "--pieces"}) {
+      CAPTURE(answer, flag);
+      CHECK_THAT(shell.trainyard(std::string("explain s.yaml ") + answer + " " + flag + " 3").err,
+                 Contains(std::string(flag) + ": not with --layers, --batch, --limits or --doubt"));
+    }
+  CHECK_THAT(shell.trainyard("launch \"torchrun t.py\" --request \"-1 us\"").err,
+             Contains("--request -1 us: a time of at least 0 s expected"));
+}
+
 TEST_CASE("cost and energy of tokens are columns of every table, and agree with run", "[costs][jobs][fleet]") {
   const test::TopoFolder shell;
   shell.write("s.yaml", kScenario);

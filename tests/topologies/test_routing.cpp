@@ -1,6 +1,7 @@
 // Paths of messages: peer to peer or through host memory, by RDMA or TCP, and their costs.
 #include <algorithm>
 
+#include "scenarios/src/reading/scenario.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -101,6 +102,18 @@ TEST_CASE("peer to peer reaches as far as the node permits; other messages go th
         CHECK(transfer_ms(box, {{0, to, size}}) ==
               near(staged_ms(size, staged_hops * 100e-9 + socket_hop, legs, 20e9 / 2)));
     }
+  }
+}
+
+TEST_CASE("GPUs with links between them use these, however fast PCIe is", "[routing]") {
+  for (const char* rate : {"64 GB/s", "500 GB/s", "50 TB/s"}) {
+    CAPTURE(rate);
+    const ClusterSpec box = read_scenario_text("cluster: {node: {base: mi355x-8x, pcie: {rate: " + std::string(rate) +
+                                                   "}}}\nmodel: gpt2\nplan: {micro_batch_size: 1}\n",
+                                               "box.yaml")
+                                .cluster;
+    const ClusterMachine m(box, SoftwareStack{});
+    for (Actor to = 1; to < 8; ++to) CHECK(route_name(m, 0, to) == "NV");
   }
 }
 

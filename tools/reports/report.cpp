@@ -173,17 +173,18 @@ std::string host_memory(const Result& r) {
   return text;
 }
 
-/// Says whether a change makes the plan fit. One that may run out of memory has its probability.
+bool lacks_device_memory(const FittingChange& change) { return change.lacks.empty() || change.lacks == "GPU memory"; }
+
 const char* verdict(const FittingChange& change) {
-  if (!change.fits) return "not even with ";
-  return is_safe_risk(change.risk) ? "fits with     " : "may fit with  ";
+  const std::string words = lacks_device_memory(change) ? fits_in_words(change.risk) : "no";
+  return words == "no" ? "not even with " : words == "yes" ? "fits with     " : "may fit with  ";
 }
 
 /// Names the doubt or the lack that a change leaves: the probability that memory is too small, or what else is.
 std::string reservation(const FittingChange& change) {
-  if (change.fits && !is_safe_risk(change.risk))
+  if (lacks_device_memory(change) && std::string_view(fits_in_words(change.risk)) == "at risk")
     return fmt::format(" · runs out of memory with a probability of {:.0f} %", change.risk * 100);
-  return change.lacks.empty() || change.lacks == "GPU memory" ? "" : fmt::format(" · too little {}", change.lacks);
+  return lacks_device_memory(change) ? "" : fmt::format(" · too little {}", change.lacks);
 }
 
 /// The changes that fit, then up to four that do not.

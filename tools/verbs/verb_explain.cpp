@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "models/fitted/measured_family.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/axis_limits.hpp"
@@ -158,12 +160,13 @@ int explain_verb(const std::vector<std::string>& words) {
       "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
   std::string file, json, svg, prices;
   std::vector<std::string> sets;
-  int pieces = 12, factor = 2, most = 0;
+  std::optional<int> pieces, factor;
+  int most = 0;
   bool layers = false, batch = false, limits = false, doubt = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
-  arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path", 0);
-  arguments.option("--factor", factor, "N", "how much faster each resource is made", 2);
+  arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path (default: 12)", 0);
+  arguments.option("--factor", factor, "N", "how much faster each resource is made (default: 2)", 2);
   arguments.flag("--layers", layers, "show instead the time, FLOPs and bytes of each layer, and its bottleneck");
   arguments.flag("--batch", batch, "show instead the steps and time to the target of `learn` against the global batch");
   arguments.flag("--limits", limits,
@@ -182,12 +185,17 @@ int explain_verb(const std::vector<std::string>& words) {
   if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");
   if (!limits && most != 0) throw UserError("--most: only with --limits");
   if (!limits && !batch && !svg.empty()) throw UserError("--svg: only with --limits or --batch");
-  if (layers + batch + limits + doubt > 0 && !prices.empty())
+  const bool other_answer = layers + batch + limits + doubt > 0;
+  if (other_answer && (pieces || factor))
+    throw UserError(fmt::format("{}: not with --layers, --batch, --limits or --doubt, which show no {}",
+                                factor ? "--factor" : "--pieces", factor ? "faster resources" : "critical path"));
+  if (other_answer && !prices.empty())
     throw UserError("--prices: not with --layers, --batch, --limits or --doubt, which know no costs");
   const Overrides overrides = parse_overrides(sets, prices);
   watch_interrupts();
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
+  refuse_idle_keys(scenario);
   if (batch) return explain_batch(scenario, json, svg);
   if (doubt) return show_doubt(scenario, file, sets, json);
   const Plan laid_out = plan(scenario);
@@ -195,9 +203,11 @@ int explain_verb(const std::vector<std::string>& words) {
   const bool prescribed = scenario.prescribed_step.exists();
   if (prescribed && !scenario.failures.is_given()) require_simulable(scenario, laid_out);
   std::string unfinished;
-  const Answer all =
-      answer(scenario, laid_out,
-             {.simulation = {}, .factor = static_cast<double>(factor), .reasons = true, .unfinished = &unfinished});
+  const Answer all = answer(scenario, laid_out,
+                            {.simulation = {},
+                             .factor = static_cast<double>(factor.value_or(2)),
+                             .reasons = true,
+                             .unfinished = &unfinished});
   const Result& r = all.result;
   if (!unfinished.empty()) {
     if (json != "-")
@@ -214,7 +224,7 @@ int explain_verb(const std::vector<std::string>& words) {
     if (!prescribed)
       text = shares_text(scenario.cluster, r) + host_call_line(r) +
              path_text(scenario.cluster, r, *all.path, scenario.plan.mechanism->is_synchronous(),
-                       static_cast<std::size_t>(pieces)) +
+                       static_cast<std::size_t>(pieces.value_or(12))) +
              fmt::format("\neach resource made faster, simulated again{}\n", r.post_training ? ": the step of the loop"
                                                                              : r.generation
                                                                                  ? ": the time until the last answer"

@@ -100,6 +100,7 @@ int launch(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);
   const Seconds served = read_flag("--request", request, parse_seconds);
+  if (served.value < 0) throw UserError(fmt::format("--request {}: a time of at least 0 s expected", request));
   if (!on.empty()) {
     const Scenario scenario = read_scenario(on, {});
     errors_in_words_of(device_noun(scenario.cluster), [&] { require_gpus(read, scenario); });

@@ -10,6 +10,7 @@
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "scenarios/src/running/packet_cost.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
@@ -110,8 +111,10 @@ struct RunFlags {
   Scenario scenario() const {
     const Overrides overrides = parse_overrides(sets, prices);
     const std::optional<Node>& document = arguments.document();
-    return document ? read_scenario(*document, std::filesystem::path(file).stem().string(), overrides)
-                    : read_scenario(file, overrides);
+    Scenario read = document ? read_scenario(*document, std::filesystem::path(file).stem().string(), overrides)
+                             : read_scenario(file, overrides);
+    refuse_idle_keys(read);
+    return read;
   }
   AnswerOptions options(const Scenario& scenario) const {
     AnswerOptions all{.simulation = {}, .factor = no_what_if ? 0.0 : 2.0, .changes = true};

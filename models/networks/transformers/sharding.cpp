@@ -49,9 +49,32 @@ std::int64_t tensor_room(const TransformerConfig& c, const Sharding& s) {
 void require_divisor(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* part,
                      const std::string& what, const char* axis = nullptr) {
   if (size % ranks == 0) return;
-  refuse(config, part,
-         std::string(axis ? axis : part) + " parallelism over " + text_of(ranks) + " ranks: they must divide the " +
-             text_of(size) + " " + what + " of " + config.name + "; nearest: " + nearest_divisors(size, ranks));
+  ShardingError error(part,
+                      std::string(axis ? axis : part) + " parallelism over " + text_of(ranks) +
+                          " ranks: they must divide the " + text_of(size) + " " + what + " of " + config.name +
+                          "; nearest: " + nearest_divisors(size, ranks),
+                      config.place);
+  error.room = size;
+  throw error;
+}
+
+/// Returns " (nearest: 96 or 104 tokens)": the lengths in so many equal blocks that the network has positions for.
+std::string nearest_tokens(const TransformerConfig& c, std::int64_t blocks, std::int64_t seq) {
+  if (c.fixed_seq_length) return "";
+  const bool is_long = blocks < seq, has_longer = (seq / blocks + 1) * blocks <= c.max_position_embeddings;
+  if (!is_long && !has_longer) return "";
+  const std::int64_t below = seq / blocks * blocks;
+  return " (nearest: " + (has_longer ? nearest_multiples(blocks, seq) : text_of(below)) + " tokens)";
+}
+
+/// Returns the largest number of context ranks that divides the blocks of the sequence, and the heads if they exchange
+/// heads.
+std::int64_t context_room(const TransformerConfig& c, std::int64_t seq, const Sharding& s) {
+  const bool ring = s.ring_ranks() > 1, halves = ring && c.causal;
+  std::int64_t room = !halves ? seq : seq % 2 == 0 ? seq / 2 : 1;
+  if (c.has_layer(layer_letters::kScan)) room = std::gcd(room, c.scan.heads / s.tensor);
+  if (!ring) room = std::gcd(room, std::gcd(c.num_attention_heads / s.tensor, c.num_key_value_heads / s.tensor));
+  return std::max<std::int64_t>(1, room);
 }
 
 void check_tensor(const TransformerConfig& c, const Sharding& s) {
@@ -74,7 +97,8 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
            "plan.expert_parallel.tensor, or 1 tensor rank");
   if (c.experts.count == 0) return;
   if (s.folds_experts())
-    require_divisor(c, s.expert_tensor, c.experts.intermediate_size, "expert", "columns of an expert", "expert-tensor");
+    require_divisor(c, s.expert_tensor, c.experts.intermediate_size, "expert_tensor", "columns of an expert",
+                    "expert-tensor");
 }
 
 void check_context(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
@@ -85,31 +109,35 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
            ranks + text_of(s.ulysses) + " of them exchange heads, which must divide the ranks; nearest: " +
                nearest_divisors(s.context, s.ulysses));
   const bool ring = s.ring_ranks() > 1;
+  const auto refuse_ranks = [&](const std::string& why) {
+    const std::int64_t room = context_room(c, seq, s);
+    ShardingError error("context", why + "; nearest: " + nearest_ranks(room, s.context), c.place);
+    error.room = room;
+    throw error;
+  };
   if (s.context > 1) {
     const std::int64_t blocks = ring && c.causal ? 2 * static_cast<std::int64_t>(s.context) : s.context;
     if (seq % blocks != 0)
-      refuse(c, "context",
-             ranks + "the sequence of " + text_of(seq) + " tokens is to be cut into " + text_of(blocks) +
-                 " equal blocks; nearest: " + nearest_multiples(blocks, seq) + " tokens");
+      refuse_ranks(ranks + "the sequence of " + text_of(seq) + " tokens is to be cut into " + text_of(blocks) +
+                   " equal blocks" + nearest_tokens(c, blocks, seq));
     if (c.indexer.keys > 0)
       refuse(c, "context", ranks + "with keys that an indexer chooses it is not modelled; expected 1");
     if (c.has_layer(layer_letters::kScan) && c.scan.heads / s.tensor % s.context != 0)
-      refuse(c, "context",
-             ranks + "scans give each rank a part of the " + text_of(c.scan.heads / s.tensor) +
-                 " heads that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
-                 nearest_ranks(c.scan.heads / s.tensor, s.context));
+      refuse_ranks(ranks + "scans give each rank a part of the " + text_of(c.scan.heads / s.tensor) +
+                   " heads that a rank of the tensor axis has: they must be a multiple of the ranks");
     if (c.has_layer(layer_letters::kScan) && s.splits_context())
       refuse(
           c, "context",
           ranks + "with scans, exchanges of two kinds are not modelled; expected ring or all-to-all, without ulysses");
     for (const auto& [heads, what] :
          {std::pair{c.num_attention_heads, "attention head"}, std::pair{c.num_key_value_heads, "key-value head"}})
-      if (heads / s.tensor % s.head_ranks() != 0)
-        refuse(c, "context",
-               ranks + "all-to-all" + (ring ? " among " + text_of(s.head_ranks()) : std::string()) +
-                   " gives each rank a part of the " + counted_noun(heads / s.tensor, what) +
-                   " that a rank of the tensor axis has: their number must be a multiple of the ranks; nearest: " +
-                   nearest_ranks(heads / s.tensor, s.head_ranks()));
+      if (heads / s.tensor % s.head_ranks() != 0) {
+        const std::string why = ranks + "all-to-all" + (ring ? " among " + text_of(s.head_ranks()) : std::string()) +
+                                " gives each rank a part of the " + counted_noun(heads / s.tensor, what) +
+                                " that a rank of the tensor axis has: their number must be a multiple of the ranks";
+        if (!ring) refuse_ranks(why);
+        refuse(c, "context", why + "; nearest: " + nearest_ranks(heads / s.tensor, s.head_ranks()));
+      }
     if (ring && !options.flash_attention)
       refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all-to-all");
     if (ring && c.sliding_window > 0)

@@ -64,6 +64,11 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
       fmt::format("one micro-batch at a time (naive) takes {:.6g}: {}", lesson.naive_end,
                   lesson.speed_up() < 1.00005 ? "as long" : fmt::format("{:.4g} times as long", lesson.speed_up())),
       fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
+  if (lesson.pairs_passes) {
+    sums.emplace_back("if layers exchange data, run alternates such passes layer by layer: one fills what the other");
+    sums.push_back(fmt::format("frees, so that a stage stores about {:.6g} micro-batches",
+                               most - static_cast<double>(lesson.copies) / lesson.shape.chunks));
+  }
   if (lesson.copies > 1)
     sums.push_back(
         fmt::format("parameters: two copies; stages k and {} - k hold the same layers, and sum gradients afterwards",
@@ -192,6 +197,7 @@ PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineSh
   lesson.description = schedule.description;
   lesson.shape = shape;
   lesson.copies = schedule.copies;
+  lesson.pairs_passes = schedule.pairs_passes;
   lesson.times = times;
   lesson.transfer = transfer;
   TrainingPlan plan = even_pipeline(schedule, shape, times, transfer);

@@ -11,8 +11,9 @@ namespace trainyard {
 struct PipelineLesson {
   std::string schedule, description;
   PipelineShape shape;
-  int copies = 1;       ///< number of copies of the network that the stages hold
-  PipelineTimes times;  ///< times of one micro-batch on a whole stage
+  int copies = 1;             ///< number of copies of the network that the stages hold
+  bool pairs_passes = false;  ///< passes that stand side by side alternate layer by layer, if layers exchange data
+  PipelineTimes times;        ///< times of one micro-batch on a whole stage
   double transfer = 0;
   int steps = 1;  ///< number of consecutive steps in `run`
   PipelineRun run;

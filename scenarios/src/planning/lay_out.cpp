@@ -46,9 +46,15 @@ std::shared_ptr<const Network> recomputed_in_part(const Network& all, const Scen
 
 constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer is the number of a bucket
 
-[[noreturn]] void refuse_buckets(const Scenario& s, double count) {
+/// Refuses too many buckets of a stage, and names a size with which all gradients of the network would do.
+[[noreturn]] void refuse_buckets(const Scenario& s, const TrainingPlan& plan, double count) {
+  constexpr double kMebibyte = 1 << 20;
+  const double bytes = plan.network->parameters() * plan.gradient_element.value;
   fail(s.plan.bucket_place,
-       fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
+       fmt::format(
+           "plan.data_parallel.bucket: {:.0f} gradient buckets of {:.6g} MiB; at most {}; expected {:.0f} MiB or more",
+           std::ceil(count), s.plan.buckets.rest.value / kMebibyte, kMostBuckets,
+           std::ceil(bytes / kMebibyte / (0.99 * kMostBuckets))));
 }
 
 /// Makes a plan with the mesh, the micro-batches and the pipeline.
@@ -138,11 +144,14 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   // If tensors are cut, there may be as many buckets as bytes, so their number is checked before they are made.
   const bool cuts = !buckets.whole_tensors && plan.zero != ZeroStage::parameters;
   const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
-  if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
+  if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, plan, count);
   const std::vector<std::vector<int>> stages = divide_layers(plan, s);
   if (s.plan.recomputed_blocks > 0) plan.network = recomputed_in_part(*plan.network, s, plan.sharding, stages);
   plan.offload.activations = activation_offload(s, *plan.network, stages);
   divide(plan, stages, buckets);
+  // Without such blocks, embedding and head count as fp8, with which the measured steps were fitted.
+  if (s.model.wide_blocks_first + s.model.wide_blocks_last > 0)
+    for (StagePlan& stage : plan.stages) widen_gathers(stage.buckets, *plan.network, plan.parameter_element);
   refuse_split_backward(s, plan);
   // One stage has no schedule, and pairs the passes of any two micro-batches.
   if (!s.plan.pairs_place.file || !s.plan.sharding.pairs_passes || !plan.schedule || plan.micro_batches == 1) return;
@@ -403,7 +412,7 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
   if (s.plan.compression) add_compression(training, s);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
   for (const StagePlan& stage : training.stages)
-    if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, static_cast<double>(stage.buckets.size()));
+    if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, training, static_cast<double>(stage.buckets.size()));
   // Every part of the step is scaled by the same factor, so gradients get ready in the order of the model.
   if (s.measured.is_given())
     plan.compute_scale = s.measured.step_time(s.micro_batch_size) / modelled_step(s, training.stages.front().optimizer);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "models/reading/document.hpp"
 
@@ -97,11 +98,35 @@ LaunchWords flags_of(const Launcher& launcher, const std::vector<std::string>& w
   return values;
 }
 
+/// Splits a line at spaces, but not within quotes, as a shell does.
+std::vector<std::string> shell_words(const std::string& line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool is_open = false;  // a word has begun
+  char quote = 0;
+  for (const char c : line) {
+    if (quote != 0 ? c == quote : c == '"' || c == '\'') {
+      quote = quote != 0 ? '\0' : c;
+      is_open = true;
+    } else if (quote != 0 || std::string_view(" \t\n").find(c) == std::string_view::npos) {
+      word += c;
+      is_open = true;
+    } else if (is_open) {
+      words.push_back(std::exchange(word, ""));
+      is_open = false;
+    }
+  }
+  if (quote != 0) throw UserError(fmt::format("launch: a quote {} is not closed in this line: {}", quote, line));
+  if (is_open) words.push_back(word);
+  return words;
+}
+
 int whole_number_of(const std::string& what, const std::string& text, int least) {
   constexpr int kMostProcesses = 1 << 20;
   const std::int64_t value = find_integer(text).value_or(-1);
   if (value < least || value > kMostProcesses)
-    throw UserError(fmt::format("launch: {} {}: a whole number from {} expected", what, text, least));
+    throw UserError(
+        fmt::format("launch: {} {}: a whole number from {} to {} expected", what, text, least, kMostProcesses));
   return static_cast<int>(value);
 }
 
@@ -314,9 +339,7 @@ double LaunchLine::rendezvous_requests() const {
 }
 
 LaunchLine read_launch_line(const std::string& line) {
-  std::istringstream in(line);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
+  const std::vector<std::string> words = shell_words(line);
   const Launcher& launcher = launcher_of(words);
   const LaunchWords values = flags_of(launcher, words);
   LaunchLine launch;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/networks/network_entry.hpp"
 #include "models/reading/document.hpp"
 #include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
@@ -79,15 +80,15 @@ struct PlanChoice : StepOptions {
   std::string parts_in_words() const;
 };
 
-/// Returns the number that tensor ranks of the network must divide, for errors; 0: any number may.
-using TensorRoom = std::function<std::int64_t()>;
+/// Returns the numbers that ranks of the network must divide, for errors.
+using FindRanksRoom = std::function<RanksRoom()>;
 
 /// Reads the keys of the plan that spread it over ranks: the axes of the mesh, the pipeline, recomputation, offload,
 /// collectives, and `data_parallel` with the keys of its mechanism. If the plan does not say, the mesh has as many data
 /// ranks as the cluster has GPUs for. `library`: model of the cluster's library under the stack (see `library_of`), or
 /// null. Throws UserError with the place and the rule.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&,
-                     const LibraryModel* library, const TensorRoom&);
+                     const LibraryModel* library, const FindRanksRoom&);
 
 /// Returns a model of the stack's collective library on these chips, or null if there is none. With a model,
 /// collectives are by default as the library does them.
@@ -101,7 +102,7 @@ void read_activation_offload(PlanChoice&, Fields& plan);
 
 /// Reads the map `data_parallel`, after the other axes of the mesh.
 void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&,
-                        const LibraryModel* library, const TensorRoom&);
+                        const LibraryModel* library, const FindRanksRoom&);
 
 /// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, after the
 /// rest of the choice. Devices are none, cpu and nvme. DeepSpeed's rules say what each ZeRO stage can offload

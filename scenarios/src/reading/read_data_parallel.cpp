@@ -98,8 +98,41 @@ std::string nearest_degrees(const Mesh& mesh, std::int64_t gpus, std::int64_t ro
   return fmt::format("they divide {}", fmt::join(words, ", or "));
 }
 
+/// Names the nearest legal sizes of the expert axis, or numbers of ranks that split each expert.
+std::string nearest_expert_ranks(const Mesh& mesh, std::int64_t stage, const RanksRoom& room) {
+  std::vector<std::string> words;
+  const auto divides = [](std::int64_t whole, std::int64_t part) { return whole % part == 0; };
+  if (mesh.expert_tensor > 1 && divides(stage, mesh.expert) && divides(room.experts, mesh.expert))
+    words.push_back("tensor " +
+                    nearest_divisors(std::gcd(stage / mesh.expert, room.expert_columns), mesh.expert_tensor));
+  if (divides(stage, mesh.expert_tensor) && divides(room.expert_columns, mesh.expert_tensor))
+    words.push_back("size " + nearest_divisors(std::gcd(stage / mesh.expert_tensor, room.experts), mesh.expert));
+  return words.empty() ? "size 1 without tensor" : fmt::format("{}", fmt::join(words, ", or "));
+}
+
+/// Throws UserError unless the ranks of a stage can be divided among experts, and among the ranks that split each.
+void require_places_for_experts(const PlanChoice& choice, const FindRanksRoom& find_room) {
+  const Mesh& mesh = choice.mesh;
+  const std::int64_t others = std::int64_t{1} * mesh.data * mesh.context, stage = others * mesh.tensor,
+                     folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
+  if (folded > 0 && stage % folded != 0)
+    fail(choice.place,
+         fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context {} x data {} = "
+                     "{}: the experts of a stage are spread over its ranks; nearest: {}",
+                     mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
+                     nearest_expert_ranks(mesh, stage, find_room())));
+  if (folded > 0 || others % mesh.expert == 0) return;
+  const RanksRoom room = find_room();
+  fail(choice.place,
+       fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over ranks that "
+                   "hold other samples or tokens; nearest: {}",
+                   mesh.expert, mesh.data, mesh.context,
+                   room.has_tables ? fmt::format("{}", others)
+                                   : nearest_divisors(std::gcd(others, room.experts), mesh.expert)));
+}
+
 /// Counts the data ranks: as many as the plan says, or as many as there are GPUs for.
-void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const TensorRoom& tensor_room) {
+void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const FindRanksRoom& find_room) {
   Mesh& mesh = choice.mesh;
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
   const bool has_size = fields.has("size");
@@ -116,7 +149,7 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster,
     fail(choice.place, fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the "
                                    "cluster; {}; or set plan.data_parallel.size, and plan.idle_devices: allowed",
                                    mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
-                                   nearest_degrees(mesh, gpus, tensor_room())));
+                                   nearest_degrees(mesh, gpus, find_room().tensor)));
   const std::int64_t data = fields.integer(
       {"size", "Number of replicas, for example 8. Default: all devices, divided by the ranks of the other axes."}, 1,
       choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
@@ -133,18 +166,7 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster,
   }
   mesh.data = static_cast<int>(data);
   split_experts_by_default(choice);
-  const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data,
-                     folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
-  if (folded > 0 && stage % folded != 0)
-    fail(choice.place, fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context "
-                                   "{} x data {} = {}: the experts of a stage are spread over its ranks; nearest: {}",
-                                   mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
-                                   nearest_ranks(stage, folded)));
-  if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
-    fail(choice.place, fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread "
-                                   "over ranks that hold other samples or tokens; nearest: {}",
-                                   mesh.expert, mesh.data, mesh.context,
-                                   nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
+  require_places_for_experts(choice, find_room);
 }
 
 /// Throws UserError for devices without work, unless the plan allows them.
@@ -290,13 +312,13 @@ std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const
 }
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
-                        const SoftwareStack& stack, const LibraryModel* library, const TensorRoom& tensor_room) {
+                        const SoftwareStack& stack, const LibraryModel* library, const FindRanksRoom& find_room) {
   read_zero(choice, fields, stack, cluster.slices());
   ChosenMechanism chosen = read_mechanism(fields, cluster);
   choice.mechanism_name = chosen.name;
   const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);
   choice.mechanism = mechanism;
-  count_ranks(choice, fields, cluster, tensor_room);
+  count_ranks(choice, fields, cluster, find_room);
   check_zero_group(choice, fields, cluster);
   read_offload(choice, fields, cluster, stack);
   mechanism->read_setting(fields, {cluster, choice.mesh, choice.splits_model(), choice.zero, choice.zero_group});

@@ -46,6 +46,25 @@ Node job_document(const JobList& list, const Node& root, const Node& job, const 
   return document;
 }
 
+/// Throws UserError if a training has a cluster of its own: all trainings of a file share the file's.
+void refuse_own_cluster(const JobList& list, const Node& job) {
+  for (const auto& [key, value] : job.fields)
+    if (key == "cluster" && value.kind != Node::Kind::null)
+      fail(value.key_place.line > 0 ? value.key_place : value.place,
+           fmt::format("{}.cluster: {} share the cluster of the file; expected `nodes` here, and all else of the "
+                       "cluster beside `{}`",
+                       list.name, list.name, list.name));
+}
+
+/// Names the keys that a training has besides those of a scenario, if an error is about a key that it does not have.
+void refuse_unknown_key(const JobList& list, const Node& job, const UserError& error) {
+  for (const auto& [key, value] : job.fields)
+    if (std::string_view(error.what()).find(fmt::format("unknown key \"{}\" in the scenario", key)) !=
+        std::string_view::npos)
+      fail(value.key_place.line > 0 ? value.key_place : value.place,
+           fmt::format("unknown key \"{}\" in {}{}", key, list.name, hint(key, list.own_keys)));
+}
+
 std::vector<int> listed_nodes(const Node& list, const std::string& key, const char* noun, int least, int most) {
   std::vector<int> nodes;
   for (const Node& item : list.items) nodes.push_back(static_cast<int>(whole_number(item, key, least, most)));
@@ -97,7 +116,13 @@ SharedJob read_job(const Node& root, const Node& node, int most, std::size_t num
                                         "File of a scenario whose model, software and plan the job has, for example "
                                         "gpt2.yaml. Default: none, and the job has these keys itself."},
                                        "");
-  job.scenario = read_scenario(job_document(kJobList, root, node, file, count), fmt::format("job{}", number));
+  refuse_own_cluster(kJobList, node);
+  try {
+    job.scenario = read_scenario(job_document(kJobList, root, node, file, count), fmt::format("job{}", number));
+  } catch (const UserError& e) {
+    refuse_unknown_key(kJobList, node, e);
+    throw;
+  }
   if (job.node_count() != count) fail(node.place, "jobs: cluster.nodes of a job is its `nodes`");
   require_shareable(job);
   return job;
@@ -210,6 +235,8 @@ void read_arrivals(FleetTraining& training, Fields& fields) {
       {"mean_interval",
        "Mean time between arrivals that are random (a Poisson process), for example 7 d. Default: they are not."},
       Seconds{0});
+  for (const auto& [key, interval] : {std::pair{"every", training.interval}, {"mean_interval", training.mean_interval}})
+    if (fields.has(key) && interval.value <= 0) fields.refuse(key, "more than 0 expected");
   if (training.interval.value > 0 && training.mean_interval.value > 0)
     fields.refuse("mean_interval", "the time between arrivals is given by every; leave one of them out");
   const bool is_stream = training.interval.value > 0 || training.mean_interval.value > 0;
@@ -252,11 +279,7 @@ void read_on_nodes(FleetTraining& training, const Node& root, const Node& node, 
       training.scenarios.push_back(read_scenario(job_document(kTrainingList, root, node, file, nodes), name));
       possible.push_back(nodes);
     } catch (const UserError& e) {
-      for (const auto& [key, value] : node.fields)
-        if (std::string_view(e.what()).find(fmt::format("unknown key \"{}\" in the scenario", key)) !=
-            std::string_view::npos)
-          fail(value.key_place.line > 0 ? value.key_place : value.place,
-               fmt::format("unknown key \"{}\" in trainings{}", key, hint(key, kTrainingList.own_keys)));
+      refuse_unknown_key(kTrainingList, node, e);
       if (!training.is_range && training.nodes.size() == 1) throw;
       const std::string why = fmt::format("{} (on {})", e.what(), counted_noun(nodes, "node"));
       if (!training.is_range) throw UserError(why);
@@ -281,6 +304,7 @@ FleetTraining read_fleet_training(const Node& root, const Node& node, std::size_
                    "File of a scenario whose model, software, plan and faults the training has, for example gpt2.yaml. "
                    "Default: none, and the training has these keys itself."},
                   "");
+  refuse_own_cluster(kTrainingList, node);
   read_on_nodes(training, root, node, file, fmt::format("training{}", number));
   training.name = training.scenarios.front().name;
   for (std::size_t i = 0; i < training.nodes.size(); ++i) {
@@ -318,6 +342,7 @@ void read_rules(FleetFile& fleet, Fields& fields) {
                       "Time that a training keeps its nodes after another one wants them, for example 5 min: it writes "
                       "a checkpoint before preemption if that ends in time. Default: 0 s; it stops at once."},
                      Seconds{0});
+  fields.require_condition("grace_time", fleet.policy == QueuePolicy::preemptive, "with policy preemptive");
   fleet.seed = fields.integer<std::uint64_t>({"seed", "Seed of failures and random arrivals, for example 2."}, 0, 1);
   fleet.runs = fields.integer_within<int>(
       {"runs", "Number of runs with other random failures and arrivals, for example 50. Default: 20."}, 1, most_runs,

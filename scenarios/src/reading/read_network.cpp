@@ -166,11 +166,11 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
-std::int64_t tensor_room_of(const Node& model, const Catalog& catalog) {
+RanksRoom ranks_room_of(const Node& model, const Catalog& catalog) {
   try {
-    return tensor_room(read_network_entry(model_document(model, catalog)));
+    return ranks_room(read_network_entry(model_document(model, catalog)));
   } catch (const UserError&) {
-    return 0;  // the error about the model comes later
+    return {};  // the error about the model comes later
   }
 }
 
@@ -234,6 +234,18 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   return model;
 }
 
+void find_places(ModelChoice& model, const Mesh& mesh, std::int64_t gpus) {
+  if (!mesh.widths.empty()) return;
+  const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data;
+  const auto set = [&model](const char* part, std::int64_t all, std::int64_t others) {
+    if (all % others == 0) model.places[part] = all / others;
+  };
+  set("tensor", gpus, std::int64_t{1} * mesh.context * mesh.pipeline);
+  set("context", gpus, std::int64_t{1} * mesh.tensor * mesh.pipeline);
+  set("expert", stage, mesh.expert_tensor > 0 ? mesh.expert_tensor : mesh.tensor);
+  set("expert_tensor", stage, mesh.expert);
+}
+
 bool ties_head(const ModelChoice& model) {
   const TransformerConfig* config = model.entry.transformer();
   return config && config->tie_word_embeddings;
@@ -245,13 +257,19 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
 
 namespace {
 
-/// Returns the reason of the error. The nearest numbers of tensor ranks also divide the GPUs.
+/// Returns the reason of the error. The nearest numbers of ranks also divide the GPUs over which they lie.
 std::string reason_on(const ModelChoice& model, const Sharding& sharding, const ShardingError& error) {
   constexpr std::string_view mark = "; nearest: ";
   const std::size_t end = error.reason.find(mark);
-  if (error.room == 0 || model.tensor_places == 0 || end == std::string::npos) return error.reason;
+  const auto places = model.places.find(error.part);
+  if (error.room == 0 || places == model.places.end() || end == std::string::npos) return error.reason;
+  const int ranks = error.part == "tensor"    ? sharding.tensor
+                    : error.part == "context" ? sharding.context
+                    : error.part == "expert"  ? sharding.expert
+                                              : sharding.expert_tensor;
+  const std::int64_t room = std::gcd(error.room, places->second);
   return error.reason.substr(0, end + mark.size()) +
-         nearest_divisors(std::gcd(error.room, model.tensor_places), sharding.tensor);
+         (error.part == "context" ? nearest_ranks(room, ranks) : nearest_divisors(room, ranks));
 }
 
 /// Returns true if an error begins with a place in the file of the network.
@@ -277,7 +295,7 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
     }
     return network;
   } catch (const ShardingError& e) {
-    const auto found = model.split_keys.find(e.part);
+    const auto found = model.split_keys.find(e.part == "expert_tensor" ? "expert" : e.part);
     if (found != model.split_keys.end())
       fail(found->second.second, fmt::format("{}: {}", found->second.first, reason_on(model, sharding, e)));
     fail(model.place, e.reason);

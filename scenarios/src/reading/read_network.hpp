@@ -13,6 +13,8 @@
 
 namespace trainyard {
 
+struct Mesh;
+
 /// The `model` of a scenario, from which `network_of` makes the network of any shard.
 struct ModelChoice {
   NetworkEntry entry;
@@ -25,7 +27,9 @@ struct ModelChoice {
   /// For each part ("tensor", "sequence", "context", "expert", "recompute", "linear_split") whose key the plan has: the
   /// path and place of that key.
   std::map<std::string, std::pair<std::string, Place>> split_keys;
-  std::int64_t tensor_places = 0;  ///< GPUs that tensor ranks must divide, which errors count; 0: not known
+  /// For each part ("tensor", "context", "expert", "expert_tensor"): the GPUs that its ranks must divide, which errors
+  /// count. No entry: not known.
+  std::map<std::string, std::int64_t> places;
 };
 
 /// Reads `model`: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the
@@ -45,6 +49,8 @@ Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision)
 /// Makes one rank's part of the network. `own_head`: a tied output projection is on another pipeline stage than the
 /// embedding, and has a weight of its own.
 Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision, const Sharding&, bool own_head);
+/// Sets the GPUs that the ranks of each part of the network must divide. Stages of unequal ranks have no such numbers.
+void find_places(ModelChoice&, const Mesh&, std::int64_t gpus);
 /// Returns true if the head shares its weight with the embedding.
 bool ties_head(const ModelChoice&);
 
@@ -56,8 +62,8 @@ struct LayerCount {
 };
 LayerCount layer_count(const Node& model, const Catalog&);
 
-/// Returns the number that tensor ranks of a `model` must divide; 0: any number may, or the model cannot be read.
-std::int64_t tensor_room_of(const Node& model, const Catalog&);
+/// Returns the numbers that ranks of a `model` must divide; all 0 if the model cannot be read.
+RanksRoom ranks_room_of(const Node& model, const Catalog&);
 
 /// Returns the number of positions of a transformer; nullopt: the network is another one, which has no `seq_length`, or
 /// the length of its samples itself.

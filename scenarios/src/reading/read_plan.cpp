@@ -387,14 +387,14 @@ bool PlanChoice::ends_apart() const {
 }
 
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack,
-                     const LibraryModel* library, const TensorRoom& tensor_room) {
+                     const LibraryModel* library, const FindRanksRoom& find_room) {
   PlanChoice choice;
   choice.place = section.place;
   read_axes(choice, plan, stack);
   const Node data_parallel =
       long_form(plan.child("data_parallel"), "size", section.place);  // `data_parallel: 16` is its size
   Fields fields(data_parallel, "plan.data_parallel");
-  read_data_parallel(choice, plan, fields, cluster, stack, library, tensor_room);
+  read_data_parallel(choice, plan, fields, cluster, stack, library, find_room);
   fields.finish();
   choose_pairs(choice, stack);
   for (const auto& [key, value] : section.fields)
@@ -403,7 +403,29 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   return choice;
 }
 
+namespace {
+
+/// Throws UserError for a key that says how tokens go to experts, if the network has none.
+void refuse_keys_of_experts(const Scenario& s) {
+  const TransformerConfig* config = s.model.entry.transformer();
+  if (config && (config->experts.count > 0 || config->has_tables)) return;
+  const Node* axis = s.document.find("plan")->find("expert_parallel");
+  if (!axis || axis->kind != Node::Kind::map) return;
+  for (const auto& [key, fallback] : {std::pair{"imbalance", "1"},
+                                      {"capacity", ""},
+                                      {"dispatcher", "all-to-all"},
+                                      {"fp8_dispatch", "false"},
+                                      {"overlap", "false"}}) {
+    const Node* stated = axis->find(key);
+    if (!stated || stated->kind == Node::Kind::null || stated->scalar == fallback) continue;
+    fail(stated->place, fmt::format("plan.expert_parallel.{}: {} has no experts; leave it out", key, s.network.name));
+  }
+}
+
+}  // namespace
+
 void take_expert_loads(Scenario& s) {
+  refuse_keys_of_experts(s);
   const ExpertLoads& loads = s.plan.expert_loads;
   if (!loads.are_given()) return;
   const TransformerConfig* config = s.model.entry.transformer();

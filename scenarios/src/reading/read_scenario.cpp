@@ -90,8 +90,7 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   if (s.fp8 && !s.model.entry.transformer())
     plan.refuse("precision", "only transformers have products in fp8; expected fp32, tf32, fp16 or bf16");
   s.model.options.fp8 = s.fp8;
-  if (const int others = s.plan.mesh.context * s.plan.mesh.pipeline; s.cluster.gpus() % others == 0)
-    s.model.tensor_places = s.cluster.gpus() / others;
+  find_places(s.model, s.plan.mesh, s.cluster.gpus());
   if (!s.fp8 && s.model.wide_blocks_first + s.model.wide_blocks_last > 0)
     fail(s.model.wide_blocks_place, "plan.bf16_blocks: only with precision fp8 or fewer bits");
   s.model.options.fp8_any_layout = s.fp8 && multiplies_any_layout(s.cluster);
@@ -259,11 +258,9 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
     const Node entry = catalog.resolve("price", *prices);
     s.prices = read_prices(entry, s.site.kwh);
     std::vector<std::string> own_names = names_in_section(&s.document);
-    for (const NodeType* type : s.cluster.types()) {
-      s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
-      own_names.insert(own_names.end(), {type->name, type->gpu.name});
-    }
+    for (const NodeType* type : s.cluster.types()) own_names.insert(own_names.end(), {type->name, type->gpu.name});
     check_price_names(entry, catalog, own_names);
+    for (const NodeType* type : s.cluster.types()) s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
   }
   const Node plain = Node::scalar_node("plain", s.document.place);
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
@@ -349,7 +346,7 @@ Scenario read(Node document, const std::string& name, const Scenario* base = nul
   read_precision(s, plan, base != nullptr);
   s.plan = errors_in_words_of(device_noun(s.cluster), [&] {
     return read_plan(plan_node, plan, s.cluster, s.software, s.library.get(),
-                     [&] { return base ? tensor_room(base->model.entry) : tensor_room_of(model, catalog); });
+                     [&] { return base ? ranks_room(base->model.entry) : ranks_room_of(model, catalog); });
   });
   s.plan.inference = plan.choice({"mode",
                                   "Passes that a step has: training (forward and backward), or inference (forward "

@@ -7,6 +7,7 @@
 #include "models/reading/document.hpp"
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 
 namespace trainyard {
 namespace {
@@ -135,6 +136,27 @@ bool is_legal(const SearchedDegree& degree, const DegreeScope& scope, const Degr
   for (const SearchedDegree& each : kDegrees)
     if (!each.shared_ranks) product *= p.*each.member;
   return scope.gpus % product == 0;
+}
+
+void refuse_idle_keys(const Scenario& s) {
+  struct IdleKey {
+    const char *axis, *key, *fallback;
+    int ranks;
+  };
+  const Sharding& sharding = s.plan.sharding;
+  const bool has_experts = s.model.entry.transformer() && s.model.entry.transformer()->experts.count > 0;
+  const int experts = has_experts ? s.plan.mesh.expert : 2;  // a network without experts has refused these keys
+  const IdleKey keys[] = {{"context_parallel", "exchange", "ring", sharding.context},
+                          {"expert_parallel", "imbalance", "1", experts},
+                          {"expert_parallel", "dispatcher", "all-to-all", experts}};
+  for (const IdleKey& each : keys) {
+    const Node* axis = s.document.find("plan")->find(each.axis);
+    const Node* stated = axis && axis->kind == Node::Kind::map ? axis->find(each.key) : nullptr;
+    if (each.ranks > 1 || !stated || stated->kind == Node::Kind::null || stated->scalar == each.fallback) continue;
+    fail(stated->place, fmt::format("plan.{}.{}: it changes nothing, since plan.{} is 1; expected 2 ranks or more, or "
+                                    "leave it out",
+                                    each.axis, each.key, each.axis));
+  }
 }
 
 std::vector<std::int64_t> divisors(std::int64_t number) {

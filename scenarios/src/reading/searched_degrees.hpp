@@ -10,6 +10,7 @@ namespace trainyard {
 
 class Fields;
 struct PlanChoice;
+struct Scenario;
 
 /// The sizes on which the legal values of a degree depend, besides the other degrees.
 struct DegreeScope {
@@ -44,6 +45,9 @@ std::span<const SearchedDegree> searched_degrees();
 std::int64_t data_ranks(std::int64_t gpus, const Degrees&);
 /// Returns true if the degree has a legal value beside the degrees before it.
 bool is_legal(const SearchedDegree&, const DegreeScope&, const Degrees&);
+/// Throws UserError for a key of the plan that changes nothing, since its axis has one rank. A search or a sweep, which
+/// varies the ranks, does not ask this.
+void refuse_idle_keys(const Scenario&);
 /// Lists the divisors of a number, ascending.
 std::vector<std::int64_t> divisors(std::int64_t number);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/post_training/loop.hpp"
@@ -148,20 +149,32 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   ProgressLine progress;
   std::size_t ended = 0;
   progress.show(fmt::format("0 of {} what-ifs", runs));
-  const auto faster_run = [&](std::size_t i) {
-    const Scenario changed = read_again(s, changes(i));
-    return result_of(StepRun(changed, plan(changed), times_only(base))).step_time.value;
+  // No value: the factor makes a field larger than it may be, such as the number of readers of a node.
+  const auto changed_scenario = [&](std::size_t i) -> std::optional<Scenario> {
+    try {
+      return read_again(s, changes(i));
+    } catch (const UserError&) {
+      if (i >= classes.size()) throw;
+      return std::nullopt;
+    }
   };
-  const std::vector<double> step_times = all_in_parallel(runs, processors(), faster_run, [&](std::size_t, double) {
-    progress.show(fmt::format("{} of {} what-ifs", ++ended, runs));
-  });
+  const auto faster_run = [&](std::size_t i) -> std::optional<double> {
+    const std::optional<Scenario> changed = changed_scenario(i);
+    if (!changed) return std::nullopt;
+    return result_of(StepRun(*changed, plan(*changed), times_only(base))).step_time.value;
+  };
+  const std::vector<std::optional<double>> step_times =
+      all_in_parallel(runs, processors(), faster_run, [&](std::size_t, const std::optional<double>&) {
+        progress.show(fmt::format("{} of {} what-ifs", ++ended, runs));
+      });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (!step_times[i]) continue;
     WhatIf& row = table.emplace_back();
     row.resource_class = classes[i];
     row.factor = factor;
-    row.step_time.value = step_times[i];
-    if (steady) row.compared_with.value = step_times.back();
+    row.step_time.value = *step_times[i];
+    if (steady) row.compared_with.value = *step_times.back();
     row.sets = as_sets(changes(i));
   }
   return table;

@@ -144,13 +144,15 @@ AxisLimits axis_limits(const PlanQuestion& question, int most,
     limits.axes.push_back(limit_of(kLimitedAxes[axis], devices[axis], std::span(simulated).subspan(first, count)));
     first += count;
   }
-  if (limits.axes.front().points.empty()) throw UserError(limits.axes.front().end);
+  if (std::ranges::all_of(limits.axes, [](const AxisLimit& axis) { return axis.points.empty(); }))
+    throw UserError(limits.axes.front().end);
   return limits;
 }
 
 std::vector<ScalingCurve> curves_of(const AxisLimits& limits) {
   std::vector<ScalingCurve> curves;
   for (const AxisLimit& axis : limits.axes) {
+    if (axis.points.empty()) continue;
     ScalingCurve& curve = curves.emplace_back();
     curve.name = axis.axis;
     for (const AxisPoint& point : axis.points) curve.points.push_back({static_cast<double>(point.gpus), point.rate});
@@ -167,26 +169,27 @@ const JsonFields<AxisLimits>& axis_limits_fields() {
           .value("scenario", "", &L::scenario, "name of the scenario")
           .value("global_batch_size", "samples", &L::batch, "samples of a step, the same for all points")
           .value("capacity_bytes", "bytes", &L::capacity, "memory of a device")
-          .list("axes", &L::axes,
-                JsonFields<A>()
-                    .value("axis", "", &A::axis, "data, tensor or pipeline: the other axes have one rank")
-                    .value("most_gpus", "", &A::most, "number of devices of the fastest step")
-                    .value("half_gpus", "", &A::half,
-                           "number of devices up to which more devices give at least half of their ideal gain")
-                    .value("end", "", &A::end, "why there are no more points; empty: the limit of devices was reached")
-                    .list("points", &A::points,
-                          JsonFields<P>()
-                              .value("gpus", "", &P::gpus, "number of devices of the axis")
-                              .value("micro_batch_size", "samples", &P::micro_batch,
-                                     "samples of a forward pass: the scenario's, or all of a replica if these are less")
-                              .value("step_time_s", "s", &P::step_time, "time of the step")
-                              .value("samples_per_s", "1/s", &P::rate, "batch over step time")
-                              .value("scaling_efficiency", "share", &P::efficiency,
-                                     "share of the ideal rate: that of one device times the number of devices")
-                              .value("peak_bytes", "bytes", &P::peak, "peak memory of the fullest device")
-                              .value("fits", "", &P::fits, "the step fits into memory"),
-                          "1, 2, 4, ... devices; tensor ranks divide the heads"),
-                "each kind of parallelism alone");
+          .list(
+              "axes", &L::axes,
+              JsonFields<A>()
+                  .value("axis", "", &A::axis, "data, tensor or pipeline: the other axes have one rank")
+                  .value("most_gpus", "", &A::most, "number of devices of the fastest step")
+                  .value("half_gpus", "", &A::half,
+                         "number of devices up to which more devices give at least half of their ideal gain")
+                  .value("end", "", &A::end, "why there are no more points; empty: the limit of devices was reached")
+                  .list("points", &A::points,
+                        JsonFields<P>()
+                            .value("gpus", "", &P::gpus, "number of devices of the axis")
+                            .value("micro_batch_size", "samples", &P::micro_batch,
+                                   "samples of a forward pass: the scenario's, or all of a replica if these are less")
+                            .value("step_time_s", "s", &P::step_time, "time of the step")
+                            .value("samples_per_s", "1/s", &P::rate, "batch over step time")
+                            .value("scaling_efficiency", "share", &P::efficiency,
+                                   "share of the ideal rate: that of the fewest devices, in proportion to their number")
+                            .value("peak_bytes", "bytes", &P::peak, "peak memory of the fullest device")
+                            .value("fits", "", &P::fits, "the step fits into memory"),
+                        "1, 2, 4, ... devices, as far as the plan runs on them; tensor ranks divide the heads"),
+              "each kind of parallelism alone");
   return fields;
 }
 

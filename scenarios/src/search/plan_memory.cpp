@@ -31,6 +31,11 @@ double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients)
   double elements = 0;
   for (const ParameterTensor& tensor : layer.parameters)
     elements += gradients ? (tensor.frozen ? 0 : tensor.elements) : gathered_elements(tensor, plan.network->precision);
+  const auto number = static_cast<int>(&layer - plan.network->layers.data());
+  if (!gradients)
+    for (const StagePlan& stage : plan.stages)
+      for (const GradientBucket& bucket : stage.buckets)
+        if (bucket.layer == number) elements += bucket.widening;
   return elements * (gradients ? plan.gradient_element : plan.parameter_element).value;
 }
 

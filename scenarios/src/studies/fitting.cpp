@@ -56,10 +56,11 @@ std::vector<Overrides> candidates(const Scenario& s) {
   return all;
 }
 
-/// Writes overrides as arguments of --set in a shell: "plan.recompute=full".
+/// Writes overrides as what follows --set: "plan.recompute=full", or "plan.a=1 --set plan.b=2" for several.
 std::string set_arguments(const Overrides& overrides) {
   std::string text;
-  for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
+  for (const auto& [path, value] : overrides)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " --set ", path, value);
   return text;
 }
 

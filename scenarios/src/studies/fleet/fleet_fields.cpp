@@ -230,11 +230,12 @@ std::string verdict_of(const FleetAnswer& a) {
       fmt::format("{} ({} GPUs, {})", counted_noun(a.nodes, "node"), a.gpus, counted_noun(a.spares, "spare"));
   std::string text;
   if (a.is_enough())
-    text =
-        fmt::format("{} {} enough{}: {} late{}.", cluster, a.nodes == 1 ? "is" : "are",
-                    a.is_chosen ? ", the fewest of those tried" : "",
-                    a.rows.size() == 1 ? "the training is not" : fmt::format("none of {} trainings is", a.rows.size()),
-                    a.runs == 1 ? "" : fmt::format(" in {} runs", a.runs));
+    text = fmt::format("{} {} enough{}: {} late{}.", cluster, a.nodes == 1 ? "is" : "are",
+                       a.is_chosen ? ", the fewest of those tried" : "",
+                       a.runs > 1           ? "no training is"  // runs with random arrivals have other numbers of them
+                       : a.rows.size() == 1 ? "the training is not"
+                                            : fmt::format("none of {} trainings is", a.rows.size()),
+                       a.runs == 1 ? "" : fmt::format(" in {} runs", a.runs));
   else
     text = fmt::format(
         "{}{} {} not enough: {} of {} late{}.", a.is_chosen ? "No number of nodes that was tried is enough. " : "",

@@ -222,6 +222,9 @@ struct StepColumn {
 constexpr StepColumn kStepColumns[] = {{"step_time_s", "s"}, {"step_time_ms", "ms"}};
 
 const StepColumn& step_column(const MeasuredTable& table) {
+  const auto& [seconds, milliseconds] = kStepColumns;
+  if (table.has_column(seconds.name) && table.has_column(milliseconds.name))
+    throw UserError(fmt::format("{}: both step_time_s and step_time_ms; expected one of these columns", table.name()));
   for (const StepColumn& column : kStepColumns)
     if (table.has_column(column.name)) return column;
   throw UserError(fmt::format("{}: no step time; expected a column step_time_s or step_time_ms", table.name()));
@@ -232,13 +235,25 @@ std::vector<AnchorStep> steps_of_table(const Node& scenario, const fs::path& fil
   const StepColumn& time = step_column(table);
   std::vector<AnchorStep> steps;
   while (table.next()) {
-    Node document = scenario;
     const std::string place = fmt::format("{}:{}", file.string(), table.line());
+    Overrides values;
     for (const std::string& column : table.header())
       if (column != time.name && column != "id" && !table.text(column).empty())
-        set_field(document, column, parse_override(table.text(column), fmt::format("{}, column {}", place, column)));
-    set_measured(document, "step_time", fmt::format("{} {}", table.positive(time.name), time.unit), place);
-    steps.push_back(step_of(std::move(document), table.has_column("id") ? table.text("id") : place, place));
+        values.emplace_back(column, table.text(column));
+    const auto measured_document = [&](Node document) {
+      for (const auto& [column, value] : values)
+        set_field(document, column, parse_override(value, fmt::format("{}, column {}", place, column)));
+      set_measured(document, "step_time", fmt::format("{} {}", table.positive(time.name), time.unit), place);
+      return document;
+    };
+    const std::string id = table.has_column("id") ? table.text("id") : place;
+    try {
+      steps.push_back(step_of(measured_document(scenario), id, place));
+    } catch (const UserError& e) {
+      if (std::string_view(e.what()).starts_with(place)) throw;
+      read_scenario(scenario, id);  // an error of the scenario itself comes first
+      throw UserError(fmt::format("{}: {}", place, e.what()));
+    }
   }
   if (steps.empty()) throw UserError(fmt::format("{}: no rows; expected a measured step in each", file.string()));
   return steps;

@@ -108,10 +108,37 @@ std::vector<std::string> values_of_range(const std::string& value) {
   return values;
 }
 
+/// A number in the base unit of its dimension.
+struct Magnitude {
+  double value = 0;
+  std::string dimension;  ///< "": a number without a unit
+};
+
+/// Reads a number with or without a unit. No value: the text is neither.
+std::optional<Magnitude> find_magnitude(const std::string& text) {
+  if (const std::optional<double> number = find_number(text)) return Magnitude{*number, ""};
+  const auto read = [&text](const char* dimension, auto parse) -> std::optional<Magnitude> {
+    try {
+      return Magnitude{parse(text).value, dimension};
+    } catch (const UserError&) {
+      return std::nullopt;
+    }
+  };
+  std::optional<Magnitude> found = read("time", parse_seconds);
+  if (!found) found = read("bytes", parse_bytes);
+  if (!found) found = read("bytes a second", parse_bandwidth);
+  if (!found) found = read("FLOP/s", parse_flops_rate);
+  if (!found) found = read("frequency", parse_frequency);
+  if (!found) found = read("power", parse_power);
+  return found;
+}
+
 /// A comparison of two products.
 struct SweepCondition {
   std::vector<std::string> left, right;  ///< factors: paths of axes, numbers or names
   std::string sign;
+
+  bool compares_order() const { return sign != "==" && sign != "!="; }
 
   bool holds(const Overrides& values) const {
     const auto text_of = [&values](const std::string& factor) {
@@ -121,9 +148,9 @@ struct SweepCondition {
     const auto product = [&](const std::vector<std::string>& factors) -> std::optional<double> {
       double all = 1;
       for (const std::string& factor : factors) {
-        const std::optional<NumberWithUnit> number = number_with_unit(text_of(factor));
+        const std::optional<Magnitude> number = find_magnitude(text_of(factor));
         if (!number) return std::nullopt;
-        all *= number->number;
+        all *= number->value;
       }
       return all;
     };
@@ -139,20 +166,104 @@ struct SweepCondition {
   }
 };
 
+/// Checks a condition against the fields that a sweep varies.
+class ConditionCheck {
+ public:
+  ConditionCheck(const std::string& text, const Sweep& sweep) : text_(text) {
+    for (const SweepAxis& axis : sweep.axes) {
+      paths_.push_back(axis.path);
+      axes_.push_back(&axis);
+    }
+  }
+
+  void check(const SweepCondition& condition) const {
+    check_side(condition, condition.left, condition.right);
+    check_side(condition, condition.right, condition.left);
+    if (is_name(condition.left) || is_name(condition.right)) return;
+    const std::string dimension = dimension_of(condition.left), other = dimension_of(condition.right);
+    if (dimension != other && !is_zero(condition.left) && !is_zero(condition.right))
+      refuse(fmt::format("the left side is {}, the right side {}; expected the same unit on both sides",
+                         in_words(dimension), in_words(other)));
+  }
+
+ private:
+  const std::string& text_;
+  std::vector<std::string> paths_;
+  std::vector<const SweepAxis*> axes_;
+
+  [[noreturn]] void refuse(const std::string& why) const { throw UserError(fmt::format("--where {}: {}", text_, why)); }
+
+  const SweepAxis* axis_of(const std::string& factor) const {
+    const auto found = std::ranges::find(axes_, factor, [](const SweepAxis* axis) { return axis->path; });
+    return found == axes_.end() ? nullptr : *found;
+  }
+
+  static std::string in_words(const std::string& dimension) {
+    return dimension.empty() ? "a number without a unit" : dimension;
+  }
+  bool is_name(const std::vector<std::string>& side) const {
+    return side.size() == 1 && !axis_of(side.front()) && !find_magnitude(side.front());
+  }
+  static bool is_zero(const std::vector<std::string>& side) {
+    return side.size() == 1 && find_number(side.front()).value_or(1) == 0;
+  }
+
+  /// Each factor is a number, a field that varies, or a value of the one field on the other side.
+  void check_side(const SweepCondition& condition, const std::vector<std::string>& side,
+                  const std::vector<std::string>& other) const {
+    for (const std::string& factor : side) {
+      if (const SweepAxis* axis = axis_of(factor)) {
+        if (!condition.compares_order() && side.size() == 1 && other.size() == 1) continue;
+        for (const std::string& value : axis->values)
+          if (!find_magnitude(value))
+            refuse(
+                fmt::format("{} takes \"{}\", which is no number; expected == or !=, and no product", factor, value));
+        continue;
+      }
+      if (!factor.empty() && find_magnitude(factor)) continue;
+      const SweepAxis* named = other.size() == 1 ? axis_of(other.front()) : nullptr;
+      if (side.size() == 1 && named && !condition.compares_order()) {
+        if (std::ranges::find(named->values, factor) != named->values.end()) continue;
+        refuse(fmt::format("{} does not take \"{}\"{}", named->path, factor, hint(factor, named->values)));
+      }
+      if (factor.find('/') != std::string::npos || factor.find('+') != std::string::npos)
+        refuse(
+            fmt::format("\"{}\": a side is a product of fields and numbers; multiply the other side in place of "
+                        "a division, as in \"plan.tensor_parallel * plan.pipeline_parallel <= 64\"",
+                        factor));
+      refuse(fmt::format("\"{}\" is no field that varies{}", factor, hint(factor, paths_)));
+    }
+  }
+
+  /// Returns the dimensions of the factors of a product, which each field has in all its numbers.
+  std::string dimension_of(const std::vector<std::string>& side) const {
+    std::vector<std::string> all;
+    for (const std::string& factor : side) {
+      const SweepAxis* axis = axis_of(factor);
+      std::optional<std::string> dimension;
+      for (const std::string& value : axis ? axis->values : std::vector<std::string>{factor}) {
+        const std::optional<Magnitude> number = find_magnitude(value);
+        if (!number || (axis && number->value == 0)) continue;
+        if (dimension && *dimension != number->dimension)
+          refuse(fmt::format("{} takes {} and {}; expected the same unit in all its values", factor,
+                             in_words(*dimension), in_words(number->dimension)));
+        dimension = number->dimension;
+      }
+      if (!dimension) return "a name";
+      if (!dimension->empty()) all.push_back(*dimension);
+    }
+    std::ranges::sort(all);
+    return fmt::format("{}", fmt::join(all, " times "));
+  }
+};
+
 SweepCondition parse_condition(const std::string& text, const Sweep& sweep) {
   for (const char* sign : {"<=", ">=", "==", "!=", "<", ">"}) {
     const std::size_t found = text.find(sign);
     if (found == std::string::npos) continue;
     SweepCondition condition{split(text.substr(0, found), '*'),
                              split(text.substr(found + std::string(sign).size()), '*'), sign};
-    std::vector<std::string> paths;
-    for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
-    for (const auto* side : {&condition.left, &condition.right})
-      for (const std::string& factor : *side)
-        if (factor.empty() || (factor.find('.') != std::string::npos && !number_with_unit(factor) &&
-                               std::ranges::find(paths, factor) == paths.end()))
-          throw UserError(
-              fmt::format("--where {}: \"{}\" is no field that varies{}", text, factor, hint(factor, paths)));
+    ConditionCheck(text, sweep).check(condition);
     return condition;
   }
   throw UserError(
