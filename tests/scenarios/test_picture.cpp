@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/pictures/svg.hpp"
@@ -105,7 +106,7 @@ TEST_CASE("the waiting time of a pipeline stage is called bubble, as in the brea
 TEST_CASE("a picture shows as much of the framework as the breakdown has, and spans of the trace too", "[picture]") {
   for (const char* speed : {"1", "0.1"}) {
     const Scenario s =
-        read_scenario(test::shipped_file("scenarios/gpt2-one-a100.yaml"), {{"cluster.cpu.thread_speed", speed}});
+        read_scenario(shipped_file("scenarios/gpt2-one-a100.yaml"), {{"cluster.cpu.thread_speed", speed}});
     const test::TemporaryFolder folder;
     const fs::path trace = folder.path() / "trace.json";
     double framework = 0;
@@ -123,11 +124,11 @@ TEST_CASE("a picture shows as much of the framework as the breakdown has, and sp
 }
 
 TEST_CASE("a step has the same answer whether or not it is watched", "[picture]") {
-  const Scenario s = read_scenario(test::shipped_file("scenarios/published/deepseek-v3-2048.yaml"),
-                                   {{"cluster.nodes", "16"},
-                                    {"plan.data_parallel.size", "8"},
-                                    {"plan.expert_parallel.size", "8"},
-                                    {"plan.global_batch_size", "256"}});
+  const Scenario s =
+      read_scenario(shipped_file("scenarios/published/deepseek-v3-2048.yaml"), {{"cluster.nodes", "16"},
+                                                                                {"plan.data_parallel.size", "8"},
+                                                                                {"plan.expert_parallel.size", "8"},
+                                                                                {"plan.global_batch_size", "256"}});
   double watched = 0;
   const Result r = simulate(s, {.watch = [&watched](const StepRun& run) { watched = run.end.end.value; }});
   CHECK(r.step_time == simulate(s).step_time);
