@@ -117,7 +117,8 @@ TEST_CASE("a picture shows as much of the framework as the breakdown has, and sp
     CAPTURE(speed);
     CHECK(framework == Approx(r.breakdown.framework.value).epsilon(1e-9));
     double spans = 0;
-    for (const auto& span : parse_json(folder.text("trace.json")).at("traceEvents"))
+    const nlohmann::json written = parse_json(folder.text("trace.json"));
+    for (const auto& span : written.at("traceEvents"))
       if (span.value("cat", "") == "delay") spans += span.at("dur").get<double>() * 1e-6;
     CHECK(spans == Approx(r.breakdown.framework.value).epsilon(1e-6));
   }

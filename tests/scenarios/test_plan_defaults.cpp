@@ -269,6 +269,8 @@ TEST_CASE("every key that shipped scenarios give in a short form expands under a
   for (const char* name : {"model", "software", "cluster.node", "cluster.fabric", "cluster.gpu", "cluster.hca",
                            "cluster.cpu", "input.storage", "faults.checkpoint.storage", "site", "prices"})
     covered_keys.insert(name);
+  // A list takes the place of the number of nodes; an override below it names an item.
+  covered_keys.insert("cluster.nodes");
   for (const ScenarioField& field : known_scenario_fields())
     for (std::size_t dot = field.path.find('.'); dot != std::string::npos; dot = field.path.find('.', dot + 1)) {
       const std::string map = field.path.substr(0, dot);

@@ -69,7 +69,7 @@ TEST_CASE("what runs beside a kernel slows it, but not the wait for its launch",
     machine.connect(0, 1, {{machine.link(kRate), 1}});
     const double beside = std::max(0.0, message - 2);
     CAPTURE(message);
-    CHECK(ends_of(machine, programs(ListProgram({compute(10), send(message * 1e9, 0, 0, 1)}, {1}),
+    CHECK(ends_of(machine, programs(ListProgram({compute(10), send(message * 1e9, 0, 0, 1)}, {1}, 2),
                                     ListProgram({recv()}, {0})))[0] == Approx(12 + beside / 2));
   }
 }

@@ -293,7 +293,7 @@ TEST_CASE("a modelled collective uses the NVLink rings of a DGX-1", "[bench]") {
   CHECK(j["rows"][0]["busbw_GBps"] > 90);  // NVLink, not PCIe at 16
 }
 
-TEST_CASE("with more GPUs in a node than were measured, twice the bytes take at most three times as long", "[bench]") {
+TEST_CASE("with more GPUs in a node than were measured, NCCL changes its protocol at larger sizes", "[bench]") {
   const BenchShell shell;
   for (const std::string node : {"gb300-nvl72", "vr-nvl72"})
     for (const std::string operation : {"all_gather", "reduce_scatter", "all_reduce"}) {
@@ -303,7 +303,8 @@ TEST_CASE("with more GPUs in a node than were measured, twice the bytes take at 
       double before = 1e9;
       for (const json& row : j["rows"]) {
         CAPTURE(node, operation, row["size_bytes"], before);
-        CHECK(row["time_us"].get<double>() <= 3 * before);
+        // All sizes up to 64 MiB have one protocol; Simple begins with longer steps.
+        CHECK(row["time_us"].get<double>() <= (row["size_bytes"] <= 1 << 26 ? 2 : 4.5) * before);
         before = row["time_us"];
       }
     }

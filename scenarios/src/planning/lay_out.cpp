@@ -51,10 +51,9 @@ constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer is the numb
   constexpr double kMebibyte = 1 << 20;
   const double bytes = plan.network->parameters() * plan.gradient_element.value;
   fail(s.plan.bucket_place,
-       fmt::format(
-           "plan.data_parallel.bucket: {:.0f} gradient buckets of {:.6g} MiB; at most {}; expected {:.0f} MiB or more",
-           std::ceil(count), s.plan.buckets.rest.value / kMebibyte, kMostBuckets,
-           std::ceil(bytes / kMebibyte / (0.99 * kMostBuckets))));
+       fmt::format("plan.data_parallel.bucket: {:.0f} gradient buckets of {}; at most {}; expected {:.0f} MiB or more",
+                   std::ceil(count), show(s.plan.buckets.rest), kMostBuckets,
+                   std::ceil(bytes / kMebibyte / (0.99 * kMostBuckets))));
 }
 
 /// Makes a plan with the mesh, the micro-batches and the pipeline.

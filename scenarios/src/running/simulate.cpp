@@ -64,9 +64,9 @@ std::vector<TraceSpan> pool_spans(const PostTrainingResult& loop) {
 }
 
 /// The answer is the one without trace and picture. `trace`: takes the trace if one is to be written.
-Result watched_result(const Scenario& s, const Plan& plan, const SimulateOptions& asked, std::string& trace) {
+Result watched_result(const Scenario& s, const Plan& plan, const SimulateOptions& request, std::string& trace) {
   PathWatch path;
-  SimulateOptions options = asked;
+  SimulateOptions options = request;
   if (options.critical_path) path.watch(options);
   const StepRun run(s, plan, options);
   Result r = result_of(run);
@@ -77,7 +77,7 @@ Result watched_result(const Scenario& s, const Plan& plan, const SimulateOptions
     });
   if (options.watch) options.watch(run);
   if (run.is_changed_by_watching()) {
-    SimulateOptions unwatched = asked;
+    SimulateOptions unwatched = request;
     unwatched.trace.clear();
     unwatched.watch = nullptr;
     std::string no_trace;
