@@ -45,7 +45,7 @@ struct alignas(64) StreamState {
   Op head;                          // the running operation, or the next to run
 
   /// Undisturbed seconds of its work that pass from `since` to `now`.
-  double passed(double now) const {
+  double progress(double now) const {
     const double waiting = std::clamp(launched_by - since, 0.0, now - since);
     return waiting + (now - since - waiting) * speed;
   }

@@ -56,7 +56,7 @@ void Interference::retime(Actor actor, KindSet kinds) {
     if (!(speed > 0)) throw InternalError(fmt::format("interference gives a speed of {}; expected more than 0", speed));
     if (s.timed) {
       context_.timers.cancel(s.timer);
-      s.remaining = std::max(0.0, s.remaining - s.passed(context_.now));
+      s.remaining = std::max(0.0, s.remaining - s.progress(context_.now));
     }
     s.since = context_.now;
     s.speed = speed;
