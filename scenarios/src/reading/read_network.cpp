@@ -8,6 +8,7 @@
 
 #include "models/networks/layers/sharding.hpp"
 #include "models/reading/nearest.hpp"
+#include "strategies/plan/mesh.hpp"
 
 namespace trainyard {
 namespace {
