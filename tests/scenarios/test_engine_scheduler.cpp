@@ -145,7 +145,7 @@ TEST_CASE("the mean since an earlier run has each sum that was added to it", "[p
   double number = 1;
   for (Seconds* time : {&more.time, &more.prefill, &more.call_wait, &more.decode.products, &more.decode.cache,
                         &more.decode.exchanges, &more.decode.host, &more.call_time, &more.recomputed})
-    time->value = number *= 2;  // of powers of two, sums and quotients are exact
+    time->value = number *= 2;  // sums and quotients of powers of two are exact
   for (double* sum : {&more.tokens, &more.prefill_tokens, &more.steps, &more.token_seconds}) *sum = number *= 2;
   more.preemptions = 3;
   more.refusals = 5;

@@ -167,13 +167,14 @@ TEST_CASE("switches of each island can be taken out, and only its own uplinks ge
     return rates;
   };
   for (const std::string& first : {clos, std::string("nonblocking")}) {
-    const std::map<std::string, double> whole = uplinks(first, clos, ""), less = uplinks(first, clos, "island1-spine3"),
+    const std::map<std::string, double> intact = uplinks(first, clos, ""),
+                                        less = uplinks(first, clos, "island1-spine3"),
                                         cut = uplinks(first, clos, "island1-leaf0 - island1-spine1");
-    CHECK(less.at("island1-leaf0 -> island1-spines") == whole.at("island1-leaf0 -> island1-spines") * 7 / 8);
-    CHECK(less.at("island1-leaf1 -> island1-spines") == whole.at("island1-leaf1 -> island1-spines") * 7 / 8);
-    CHECK(cut.at("island1-leaf0 -> island1-spines") == whole.at("island1-leaf0 -> island1-spines") * 7 / 8);
-    CHECK(cut.at("island1-leaf1 -> island1-spines") == whole.at("island1-leaf1 -> island1-spines"));
-    for (const auto& [name, rate] : whole)
+    CHECK(less.at("island1-leaf0 -> island1-spines") == intact.at("island1-leaf0 -> island1-spines") * 7 / 8);
+    CHECK(less.at("island1-leaf1 -> island1-spines") == intact.at("island1-leaf1 -> island1-spines") * 7 / 8);
+    CHECK(cut.at("island1-leaf0 -> island1-spines") == intact.at("island1-leaf0 -> island1-spines") * 7 / 8);
+    CHECK(cut.at("island1-leaf1 -> island1-spines") == intact.at("island1-leaf1 -> island1-spines"));
+    for (const auto& [name, rate] : intact)
       if (name.find("island1-") == std::string::npos) CHECK(less.at(name) == rate);
   }
   CHECK(uplinks(clos, clos, "spine3").at("leaf0 -> spines") == uplinks(clos, clos, "").at("leaf0 -> spines") * 7 / 8);

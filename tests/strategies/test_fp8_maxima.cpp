@@ -125,7 +125,7 @@ TEST_CASE("parameters of embedding, head and blocks in bf16 are gathered in 16 b
     CHECK(all == Approx(2 * wide.network->parameters()));
     CHECK(gathered(training("fp8, bf16_blocks: {first: 4}", zero)) == Approx(all));
     CHECK(gathered(training("fp8, bf16_blocks: {first: 2, last: 2}", zero)) == Approx(all));
-    double weights = 0;  // of linear layers of blocks
+    double weights = 0;  // parameters of linear layers of blocks
     for (std::size_t block = 1; block <= 4; ++block)
       for (const ParameterTensor& tensor : wide.network->layers[block].parameters)
         if (tensor.in > 0) weights += tensor.elements;

@@ -101,7 +101,7 @@ std::string nearest_degrees(const Mesh& mesh, std::int64_t gpus, std::int64_t ro
 /// Names the nearest legal sizes of the expert axis, or numbers of ranks that split each expert.
 std::string nearest_expert_ranks(const Mesh& mesh, std::int64_t stage, const RanksRoom& room) {
   std::vector<std::string> words;
-  const auto divides = [](std::int64_t whole, std::int64_t part) { return whole % part == 0; };
+  const auto divides = [](std::int64_t number, std::int64_t part) { return number % part == 0; };
   if (mesh.expert_tensor > 1 && divides(stage, mesh.expert) && divides(room.experts, mesh.expert))
     words.push_back("tensor " +
                     nearest_divisors(std::gcd(stage / mesh.expert, room.expert_columns), mesh.expert_tensor));

@@ -69,8 +69,6 @@ Result watched_result(const Scenario& s, const Plan& plan, const SimulateOptions
   SimulateOptions options = request;
   if (options.critical_path) path.watch(options);
   const StepRun run(s, plan, options);
-  Result r = result_of(run);
-  book_critical_path(run, path.by_resource(), r);
   if (!options.trace.empty())
     trace = chrome_trace(run.timeline, run.memory, run.simulated_machine(), run.names, run.streams, [&](Actor actor) {
       return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
@@ -83,6 +81,8 @@ Result watched_result(const Scenario& s, const Plan& plan, const SimulateOptions
     std::string no_trace;
     return watched_result(s, plan, unwatched, no_trace);
   }
+  Result r = result_of(run);
+  book_critical_path(run, path.by_resource(), r);
   if (options.after) options.after(run);
   return r;
 }

@@ -264,9 +264,9 @@ void StepRun::simulate(const SimulateOptions& options) {
   // A host launches the kernels of a CUDA graph together, so they are one operation.
   const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
   const bool apart = small && (path || (options.kernels_as_with_path && is_synchronous()));
-  is_changed_by_watching_ =
-      keeps_all(options) && ((plan.fuses_kernels && !graphs && !pieces && !apart) || !scenario.slow.stragglers.empty());
-  if (plan.fuses_kernels && (graphs || (!records_ && !apart))) {
+  const bool fuses_unwatched = plan.fuses_kernels && (graphs || (!pieces && !apart));
+  is_changed_by_watching_ = keeps_all(options) && ((fuses_unwatched && !graphs) || !scenario.slow.stragglers.empty());
+  if (fuses_unwatched && (graphs || !keeps_all(options))) {
     plan.first_fused = kFirstFused;
     plan.series = meet_themselves() &&
                   std::ranges::all_of(others, [](const Observer* o) { return !o || o->interest().takes_stretches(); });
