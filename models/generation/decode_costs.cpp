@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <utility>
 
 #include "models/hardware/kernel_shapes.hpp"
@@ -69,6 +71,27 @@ std::vector<double> popularity_of(const ExpertsConfig& experts, double skew) {
 bool is_feed_forward(std::string_view layer) {
   return layer.find("expert") != std::string_view::npos || layer.starts_with("shared") || layer == "gate_up" ||
          layer == "gate" || layer == "up" || layer == "down";
+}
+
+/// Returns the load of the busiest of `parts` equal parts of the experts over the mean of all parts: the mean over random
+/// deals of the experts.
+double busiest_part(const std::vector<double>& popularity, int parts) {
+  if (parts < 2 || popularity.empty()) return 1;
+  constexpr int kDeals = 256;
+  std::mt19937_64 random(1);
+  std::vector<double> dealt = popularity;
+  double all = 0, sum = 0;
+  for (const double probability : popularity) all += probability;
+  const std::size_t size = dealt.size() / static_cast<std::size_t>(parts);
+  for (int deal = 0; deal < kDeals; ++deal) {
+    for (std::size_t i = dealt.size(); i-- > 1;) std::swap(dealt[i], dealt[random() % (i + 1)]);
+    double busiest = 0;
+    for (std::size_t first = 0; first < dealt.size(); first += size)
+      busiest = std::max(busiest, std::accumulate(dealt.begin() + static_cast<std::ptrdiff_t>(first),
+                                                  dealt.begin() + static_cast<std::ptrdiff_t>(first + size), 0.0));
+    sum += busiest;
+  }
+  return sum / kDeals * parts / all;
 }
 
 /// Returns true if a layer keeps bf16. Published nvfp4 weights of models with latent attention (DeepSeek-R1-0528-NVFP4-v2)
@@ -141,6 +164,7 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
     for (FlopsPerSecond& peak : experts_gpu_.peak) peak = peak * engine.kernels_on(gpu).widened_rate;
   popularity_ =
       popularity_of(config_.experts, config_.experts.correction_bias ? engine.balanced_skew : engine.expert_skew);
+  busiest_part_ = busiest_part(popularity_, layout.expert);
   weights_ = weight_bytes(network(1, 1), layout.weights, config_);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   const Bytes taken = weights_ + engine.reserved_memory;
@@ -171,6 +195,7 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
   if (layout_.data > 1) {
     options.sharding.expert = layout_.expert;
     options.sharding.expert_tensor = 1;
+    options.sharding.expert_imbalance = busiest_part_;
     if (layout_.tensor > 1) {
       // Tensor ranks divide the tokens of their copy, and each sends its own ones to their experts. Decode steps have the
       // shapes of one sequence with the new tokens of all, so that the ranks divide them.
@@ -213,10 +238,10 @@ Seconds DecodeCosts::product_time(const KernelCall& call, double tokens) const {
   if (widens_experts() && call.name == "experts.down")
     start += kernels.widened_start + kernels.widened_token * (tokens * layout_.data);
   // Without copies, all GPUs have all tokens: a GPU computes the rows of its own experts, of which it has wider parts.
-  const double parts = layout_.data > 1 ? 1 : layout_.expert;
-  const bool is_last = call.name == "experts.down";
-  return start + kernel_time(experts_gpu_, gemm(call.name, shape.m * shape.count / parts / count,
-                                                shape.n * (is_last ? 1 : parts), shape.k * (is_last ? parts : 1),
+  const bool has_copies = layout_.data > 1, is_last = call.name == "experts.down";
+  const double parts = has_copies ? 1 : layout_.expert, rows = shape.m * shape.count * (has_copies ? 1 : busiest_part_);
+  return start + kernel_time(experts_gpu_, gemm(call.name, rows / parts / count, shape.n * (is_last ? 1 : parts),
+                                                shape.k * (is_last ? parts : 1),
                                                 layout_.weights == EngineFormat::mxfp4 ? expert_products() : precision,
                                                 count, shape.in_turn, shape.in_blocks)
                                                .work);
@@ -288,9 +313,13 @@ DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context
       kernels.scan_start + static_cast<double>(batch) * states / (kernels.scan_rate * gpu_.memory_bandwidth);
   DecodeTime time{pass.kernels(),
                   layers(full_layers_, context) + layers(windowed_layers_, window) + scan_layers_ * scan,
-                  pass.exchanges, engine_.host_step + engine_.host_sequence * batch};
+                  pass.exchanges, engine_.host_step + batch * sequence_time(engine_, config_)};
   time.host += launched(pass, time.products + time.cache + time.exchanges);
   return time;
+}
+
+Seconds sequence_time(const Engine& engine, const TransformerConfig& network) {
+  return engine.host_sequence + (network.experts.count > 0 ? engine.expert_sequence : Seconds{});
 }
 
 FlopsPerSecond DecodeCosts::attention_peak() const {

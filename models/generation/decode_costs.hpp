@@ -41,7 +41,7 @@ struct DecodeTime {
   Seconds products;   ///< matrix products, experts, norms, sampling
   Seconds cache;      ///< attention: reads of keys and values; state-space layers: reads and writes of states
   Seconds exchanges;  ///< all-reduces of tensor parallelism, all-to-alls of expert parallelism
-  Seconds host;       ///< host time of the engine
+  Seconds host;       ///< time of the engine's host, and of the sequences of networks with experts
   Seconds sum() const { return products + cache + exchanges + host; }
 };
 
@@ -71,6 +71,9 @@ class GenerationCosts {
   virtual Bytes states() const { return {}; }
   virtual Bytes room() const = 0;  ///< bytes of one GPU for keys, values and states
 };
+
+/// Returns the time that each running sequence of a copy adds to a decode step, besides its kernels and exchanges.
+Seconds sequence_time(const Engine&, const TransformerConfig&);
 
 /// Prices by the kernels of the network on a GPU of the catalog. A decode step is a forward pass of one token for each
 /// sequence, in which attention reads the cache instead, and a state-space layer reads and writes its state. Matrix
@@ -132,6 +135,7 @@ class DecodeCosts : public GenerationCosts {
   double windowed_layers_ = 0;              ///< layers whose attention has a sliding window
   double scan_layers_ = 0;                  ///< state-space layers, and layers of linear attention
   std::vector<double> popularity_;          ///< probability with which a token chooses each expert
+  double busiest_part_ = 1;                 ///< load of the busiest part of the experts over the mean of all parts
   Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
   mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
   mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens, of one sequence

@@ -36,6 +36,7 @@ Engine read_engine(const Node& entry) {
     engine.release = fields.text("release", "");
     engine.host_step = fields.seconds("host_step");
     engine.host_sequence = fields.seconds("host_sequence");
+    engine.expert_sequence = fields.seconds("expert_sequence", Seconds{0});
     engine.host_request = fields.seconds("host_request", Seconds{0});
     engine.most_sequences = fields.integer_within<int>("most_sequences", 1, kMostSequences);
     engine.batch_multiple = fields.integer_within<int>("batch_multiple", 1, kMostSequences);

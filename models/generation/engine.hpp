@@ -34,6 +34,7 @@ struct Engine {
   std::string release;          ///< release to which the figures belong
   Seconds host_step;            ///< time of the host for each decode step, which nothing hides
   Seconds host_sequence;        ///< further host time for each running sequence
+  Seconds expert_sequence;      ///< further time of a step for each running sequence of a network with experts
   Seconds host_request;         ///< time of a request outside of the steps: its text's tokens, HTTP, processes
   int most_sequences = 0;       ///< most sequences that run at once
   int batch_multiple = 1;       ///< captured graphs have batches of 1, 2, 4 and of multiples of this number

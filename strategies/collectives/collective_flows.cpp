@@ -241,7 +241,9 @@ int modelled_rings(const CollectiveSettings& settings, int ranks) {
 }
 
 /// Rings: if the settings have rings (a node whose GPUs are wired only to some of the others), these in both
-/// directions. Otherwise as many rings as the smallest node has ranks, and each leaves a node by another rank.
+/// directions. Otherwise as many rings as the smallest node has ranks, and each leaves a node by another rank. In a
+/// network by rails, that rank has the place of the rank that receives, unless every two ranks of a node have a link of
+/// their own: the zigzags through such a node enter and leave it by different adapters.
 ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
   const NodeSpread spread = settings.spread(static_cast<int>(members.size()));
   const bool even = settings.model && settings.node_sizes.empty() && spread.ranks == spread.nodes * spread.fewest;
@@ -256,10 +258,17 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
     return star_edges(members, settings.root, operation == Operation::scatter, relays);
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
+  const bool keeps_rails = even && !settings.meshed && settings.model->keeps_rails(spread);
+  RelayedMessages relayed(members, keeps_rails ? spread.fewest : n);
   const auto add = [&](const Numbering& ring, int weight) {
     flow.ways += weight;
-    for (int position = 0; position < n; ++position)
-      flow.edges.push_back({members[ring.member(position)], members[ring.member((position + 1) % n)], weight});
+    for (int position = 0; position < n; ++position) {
+      const int from = ring.member(position), to = ring.member((position + 1) % n);
+      if (keeps_rails)
+        relayed.message(from, to, weight);
+      else
+        flow.edges.push_back({members[from], members[to], weight});
+    }
   };
   for (const WeightedRing& ring : settings.rings)
     if (static_cast<int>(ring.order.member.size()) == n) {
@@ -272,6 +281,7 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
       add(channel_ring(n, settings, k), 1);
     else
       add(Numbering::from_ring(shifted_ring(settings, k)), 1);
+  relayed.put_into(flow);
   return flow;
 }
 

@@ -103,6 +103,9 @@ class CollectiveModel {
   /// True if a message to another node goes by NVLink to the rank with the receiver's place, and leaves by the adapter
   /// of that rank (PXN).
   virtual bool relays(NodeSpread) const { return false; }
+  /// True if a ring leaves a node by the adapter by which it enters the next one, because the network joins adapters of
+  /// the same place.
+  virtual bool keeps_rails(NodeSpread) const { return false; }
 };
 /// The edges of a modelled collective.
 struct ModelledFlow : GroupFlow {

@@ -142,6 +142,11 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
         types_, [spread](const NcclNode& node) { return node.call(NcclOperation::alltoall, Bytes{0}, spread).pxn; });
   }
 
+  /// NCCL tries the same adapter first (NCCL_CROSS_NIC=2, the default), which the last GPU of a node reaches by PXN.
+  bool keeps_rails(NodeSpread spread) const override {
+    return relays(spread) && std::ranges::all_of(types_, &NcclNode::is_by_rails);
+  }
+
   std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>& nodes) const override {
     if (types_.size() == 1) return shared_from_this();
     std::vector<bool> used(types_.size());

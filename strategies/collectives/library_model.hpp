@@ -9,6 +9,7 @@
 #include "sim/shared_results.hpp"
 #include "strategies/collectives/collective_settings.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/fabrics/rails.hpp"
 
 namespace trainyard {
 
@@ -26,6 +27,8 @@ class NcclNode {
   const NcclModel& linked() const { return linked_; }
   /// The error measured on such machines, for the trust lines of the report; "" for one GPU.
   std::string judged_inside() const;
+  /// True if leaf switches join adapters of the same place in their nodes.
+  bool is_by_rails() const { return trainyard::is_by_rails(*spec_); }
 
  private:
   std::shared_ptr<ClusterSpec> spec_;

@@ -20,13 +20,15 @@ struct Degrees {
   int tensor = 1, data = 1, expert = 1;
 };
 
-DecodeCosts engine(const Degrees& degrees, Sent& sent, const char* network = "qwen3-30b-a3b") {
+DecodeCosts engine(const Degrees& degrees, Sent& sent, const char* network = "qwen3-30b-a3b", double skew = 0) {
   const Catalog catalog;
   const Scenario s = loop_scenario();
   EngineLayout layout{.tensor = degrees.tensor, .data = degrees.data, .expert = degrees.expert};
   layout.memory_share = 0.9;
+  Engine skewed = s.post_training->engine;
+  skewed.expert_skew = skew;
   return {read_network_entry(catalog.resolve("network", Node::scalar_node(network))),
-          s.post_training->engine,
+          skewed,
           s.post_training->generators.node.gpu,
           layout,
           [&sent](Bytes bytes) {
@@ -44,6 +46,26 @@ DecodeCosts engine(const Degrees& degrees, Sent& sent, const char* network = "qw
 constexpr const char* kExperts = "post-training-qwen3-235b-512xh100";
 
 }  // namespace
+
+TEST_CASE("an engine waits for the GPUs with the most popular experts", "[post-training]") {
+  const Degrees copies{1, 8, 8}, split{8, 1, 8};
+  Sent even, uneven, few, all;
+  const DecodeTime even_time = engine(copies, even).decode(2048, 1000),
+                   uneven_time = engine(copies, uneven, "qwen3-30b-a3b", 1).decode(2048, 1000);
+  // Every token chooses the most popular experts, as many as it has: one GPU gets all tokens for each of those that it
+  // has, and the mean over deals of 8 experts to 8 GPUs has more than one on the fullest.
+  engine(copies, all, "qwen3-30b-a3b", 10).decode(2048, 1000);
+  engine(copies, few, "qwen3-30b-a3b", 0.5).decode(2048, 1000);
+  CHECK(uneven_time.products > even_time.products);
+  CHECK(even.dealt < few.dealt);
+  CHECK(few.dealt < uneven.dealt);
+  CHECK(uneven.dealt < all.dealt);
+  CHECK(all.dealt > 2 * even.dealt);
+  CHECK(all.dealt < 4 * even.dealt);
+  Sent unused;
+  CHECK(engine(split, unused, "qwen3-30b-a3b", 1).decode(2048, 1000).products >
+        engine(split, unused).decode(2048, 1000).products);
+}
 
 TEST_CASE("experts dealt to the GPUs of a tensor-parallel engine add no exchange and no weights", "[post-training]") {
   Sent split_sent, dealt_sent;

@@ -125,6 +125,36 @@ TEST_CASE("jobs that share no link take as long as alone, and as long as a simul
   CHECK(answer.jobs[0].alone_step == Approx(simulate(scenario).step_time.value).epsilon(0.03));
 }
 
+TEST_CASE("the step of a job is the mean over whole periods of its steps, as that of a run", "[jobs]") {
+  const std::string text =
+      "cluster: {nodes: 2, node: {base: dgx-a100, gpu: {count: 1}, hca: {count: 1}}, fabric: nonblocking}\njobs:\n- "
+      "{name: a, nodes: 2, model: {base: gpt2, n_layer: 2}, software: plain, ";
+  const std::pair<int, const char*> periods[] = {
+      {10, "plan: {micro_batch_size: 4, precision: bf16, data_parallel: {mechanism: local-sgd, local_steps: 10}}"},
+      {12,
+       "plan: {micro_batch_size: 4, precision: bf16}, faults: {stragglers: {kind: periodic, factor: 3, period: 12, "
+       "busy: 4}}"}};
+  for (const auto& [period, rest] : periods) {
+    CAPTURE(rest);
+    const SharedCluster shared = read_jobs(text + rest + "}\n");
+    const JobAnswer job = share_cluster(shared, {.steps = 4}).jobs.front();
+    const Result run = simulate(shared.jobs.front().scenario);
+    CHECK(job.steps % period == 0);
+    CHECK(job.alone_step == Approx(run.step_time.value).epsilon(0.005));
+    CHECK(job.step == Approx(job.alone_step));
+  }
+}
+
+TEST_CASE("background traffic on uplinks is named on the whole cluster, which a job alone may not have", "[jobs]") {
+  const std::string text =
+      "cluster: {nodes: 6, node: dgx-a100, fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 8}]}";
+  const std::string jobs = fmt::format(
+      "}}\njobs:\n- {{name: a, nodes: 2, placement: spread, {}}}\n- {{name: b, nodes: 2, {}}}\n", kTraining, kTraining);
+  const SharingAnswer free = answer_to(text + jobs),
+                      loaded = answer_to(text + ", background: {links: uplinks, share: 0.5}" + jobs);
+  CHECK(loaded.jobs[0].step > 1.05 * free.jobs[0].step);
+}
+
 TEST_CASE("the step of a job alone has the interval of its stack", "[jobs][coverage]") {
   std::string text = two_jobs("nodes: 2", "nodes: 2");
   constexpr std::string_view kPlain = "software: plain";

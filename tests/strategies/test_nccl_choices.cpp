@@ -198,6 +198,26 @@ TEST_CASE("with PXN on rails no message of an all-to-all crosses the spines", "[
         near(kLarge * 7 / 32));
 }
 
+TEST_CASE("rings of NCCL keep their rails, so that rails without a spine are no faster than rails with a slow one",
+          "[collectives][nccl]") {
+  const auto rails = [](const std::string& rest) {
+    return nodes_on(8, "dgx-h100", "{base: rail-optimized, switch_latency: 130 ns, " + rest + "}");
+  };
+  const ClusterSpec full = rails("levels: [{down: 32}]"), slow = rails("levels: [{down: 32, oversubscription: 8}]"),
+                    none = rails("joined: false");
+  NcclChoice off;
+  off.pxn = false;
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter, Operation::broadcast}) {
+    CAPTURE(name_of(operation));
+    const CollectiveRun run = modelled(slow, operation, kLarge);
+    CHECK(between_switches(run) == 0);
+    CHECK(run.time == near(modelled(full, operation, kLarge).time));
+    CHECK(run.time == near(modelled(none, operation, kLarge).time));
+    CHECK(between_switches(modelled(slow, operation, kLarge, off)) > 0);
+  }
+}
+
 TEST_CASE("PXN needs NVLink between all GPUs, and an adapter near them", "[collectives][nccl]") {
   const auto relays = [](const std::string& node, int ranks = 0) {
     const ClusterSpec cluster = nodes_on(2, node, "nonblocking");

@@ -326,6 +326,8 @@ std::string traffic(const Result& r) {
                                               : "kB"));
   std::string text =
       fmt::format("{}{} a step, summed over all messages", report_label("traffic"), fmt::join(words, " │ "));
+  if (r.all_reduce.algorithm.find("tree") != std::string::npos && r.all_reduce.fidelity == "modelled")
+    text += "; trees count as rings with their bytes out of a node";
   if (const auto copies = r.busiest_link.find("CPU copies"); copies != r.busiest_link.end() && copies->second > 0)
     text += fmt::format(" · the busiest CPU copies in {} of the step", percent(copies->second, 0));
   return text + "\n";

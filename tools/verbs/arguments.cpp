@@ -184,9 +184,11 @@ void Arguments::output(const std::string& flag, std::string& file, const std::st
 void Arguments::repeated_flag(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                               const std::string& help) {
   // Each flag takes one value. Otherwise `--set a=1 FILE` would take FILE as a value.
-  impl_->add(
-      impl_->app.add_option(flag, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll),
-      flag, placeholder);
+  impl_->add(impl_->app.add_option(flag, values, help)
+                 ->expected(1)
+                 ->allow_extra_args(false)
+                 ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll),
+             flag, placeholder);
   impl_->describe(flag, ArgumentDescription::Kind::texts, help);
 }
 void Arguments::flag(const std::string& flag, bool& value, const std::string& help) {

@@ -242,19 +242,25 @@ JsonFields<Result> common_fields() {
                   .value("resource", "", &R::bottleneck, "resource with the largest share of the critical path")
                   .value("share", "share", &R::bottleneck_share, "share of that resource in the critical path"),
               "resource that limits the step")
-      .object("traffic_bytes",
-              JsonFields<R>()
-                  .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
-                  .value("busiest_share", "share", &R::busiest_link,
-                         "share of the time in which the busiest link of a kind works; for CPU copies (TCP): in which "
-                         "a CPU copies")
-                  .value("by_content", "bytes", &R::bytes_by_content,
-                         "bytes of messages of a step by what they carry: activations (and their gradients), "
-                         "gradients, weights, samples, or another group of the breakdown; they sum to total")
-                  .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max,
-                         "most bytes that a rank sends in a step")
-                  .value("total", "bytes", &R::bytes_total, "bytes of all messages of a step"),
-              "network traffic of a step")
+      .object(
+          "traffic_bytes",
+          JsonFields<R>()
+              .value(
+                  "by_link_kind", "bytes", &R::bytes_by_link_kind,
+                  "bytes carried in a step, by kind of link; a modelled tree of NCCL counts as rings that send as much "
+                  "out of each node")
+              .value("busiest_share", "share", &R::busiest_link,
+                     "share of the time in which the busiest link of a kind works; for CPU copies (TCP): in which "
+                     "a CPU copies")
+              .value("by_content", "bytes", &R::bytes_by_content,
+                     "bytes of messages of a step by what they carry: activations (and their gradients), "
+                     "gradients, weights, samples, or another group of the breakdown; they sum to total")
+              .value("sent_per_rank_max", "bytes", &R::bytes_sent_per_rank_max,
+                     "most bytes that a rank sends in a step")
+              .value("total", "bytes", &R::bytes_total,
+                     "bytes of all messages of a step; a modelled tree counts as rings that send as much out of each "
+                     "node"),
+          "network traffic of a step")
       .object("fold",
               JsonFields<R>()
                   .value("ranks", "", &R::ranks, "number of ranks of the plan")

@@ -61,14 +61,6 @@ std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan, doubl
   return static_cast<std::int64_t>(std::max(most, 1.0));
 }
 
-/// Returns the period of the steps: that of the mechanism, and of stragglers if the run can afford it.
-std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
-  const std::int64_t turns = s.plan.mechanism->rhythm().turns;
-  if (common_period(s.slow) == 1) return turns;
-  const std::int64_t both = std::lcm(turns, common_period(s.slow));
-  return both <= affordable_steps(s, plan, kMostPeriodicOperations) ? both : turns;
-}
-
 /// Returns the number of steps, or the most steps of a search.
 int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
@@ -77,7 +69,7 @@ int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
                                                                : kStepsWithoutFlush),
                unit = rhythm.turns;
   if (!s.prescribed_step.exists()) {
-    unit = unit_of(s, plan);
+    unit = period_of_steps(s, plan);
     if (unit % common_period(s.slow) != 0)
       throw UserError(
           fmt::format("plan.steps: stragglers repeat every {} steps, which are too many to simulate unasked; state "
@@ -96,7 +88,7 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   const int ends = mechanism.is_synchronous() ? 1 : s.ranks();
   StepSearch search;
   search.is_given = s.plan.steps.has_value();
-  search.unit = static_cast<int>(unit_of(s, plan));
+  search.unit = period_of_steps(s, plan);
   const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
   search.batch = in_units((kObservations + ends - 1) / ends);
   const int fewest_for_warm_up = kFewestBatches * search.batch;
@@ -228,6 +220,13 @@ double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
   double warm = s.plan.mechanism->rhythm().warm;
   if (!plan.flushes) warm = std::max(warm, 1 + std::ceil(1.0 * plan.pipeline.stages / plan.micro_batches));
   return s.input.is_used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
+}
+
+int period_of_steps(const Scenario& s, const TrainingPlan& plan) {
+  const int turns = s.plan.mechanism->rhythm().turns;
+  if (common_period(s.slow) == 1) return turns;
+  const std::int64_t both = std::lcm(static_cast<std::int64_t>(turns), common_period(s.slow));
+  return both <= affordable_steps(s, plan, kMostPeriodicOperations) ? static_cast<int>(both) : turns;
 }
 
 void choose_steps(Plan& plan, const Scenario& s) {

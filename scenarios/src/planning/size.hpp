@@ -12,6 +12,9 @@ struct TrainingPlan;
 /// state), `warm_steps` and `search`. Throws UserError for a number that is not a whole number of periods.
 void choose_steps(Plan&, const Scenario&);
 
+/// Returns the period of the steps: that of the mechanism, and of stragglers if the run can afford it.
+int period_of_steps(const Scenario&, const TrainingPlan&);
+
 /// Returns the number of steps until all buffers are full and fast workers are as far ahead as they may be. A plan may
 /// have fewer warm-up steps, because of their cost.
 double steps_to_steady_state(const Scenario&, const TrainingPlan&);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 
@@ -25,6 +26,9 @@ const JobList kTrainingList{"trainings",
                             {"nodes", "priority", "arrival", "every", "mean_interval", "count", "deadline", "scenario"},
                             {"software", "faults", "site"}};
 
+/// Keys of the cluster that name its links and parts, which the nodes of a job alone may not have.
+constexpr std::array<std::string_view, 3> kKeysOfWholeCluster{"taken_out", "preflight", "background"};
+
 /// Returns the scenario of a job: the file that it names, if any, with its own keys laid on it, on `nodes` nodes of the
 /// shared cluster.
 Node job_document(const JobList& list, const Node& root, const Node& job, const std::string& file, int nodes) {
@@ -38,7 +42,7 @@ Node job_document(const JobList& list, const Node& root, const Node& job, const 
   document = merge_nodes(document, keys);
   Node cluster = *root.find("cluster");
   std::erase_if(cluster.fields,
-                [](const auto& field) { return field.first == "taken_out" || field.first == "preflight"; });
+                [](const auto& field) { return std::ranges::count(kKeysOfWholeCluster, field.first) > 0; });
   set_field(cluster, "nodes", Node::scalar_node(fmt::format("{}", nodes), job.place));
   set_field(document, "cluster", std::move(cluster));
   for (const std::string& key : list.defaults)

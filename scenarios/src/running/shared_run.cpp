@@ -59,20 +59,24 @@ struct JobParts {
   std::unique_ptr<MechanismRun> mechanism;
 };
 
+/// The steps of a job that are watched: those after `warm` ones, at least `steps`, in whole periods.
+struct JobWindow {
+  int warm = 1, steps = 1, period = 1;
+};
+
 /// Watches the ends of steps, and the bytes on links from the moment on at which all jobs are warm.
 class JobWatch : public Observer {
  public:
-  JobWatch(NameId step_over, std::vector<std::size_t> job_of_actor, std::vector<int> warm, int steps, std::size_t links)
+  JobWatch(NameId step_over, std::vector<std::size_t> job_of_actor, std::vector<JobWindow> windows, std::size_t links)
       : step_over_(step_over),
         job_of_actor_(std::move(job_of_actor)),
-        warm_(std::move(warm)),
-        steps_(steps),
-        actors_(warm_.size(), 0),
+        windows_(std::move(windows)),
+        actors_(windows_.size(), 0),
         steps_of_actor_(job_of_actor_.size(), 0),
-        missing_(warm_.size()),
-        ends_(warm_.size()),
-        bytes_(warm_.size(), std::vector<double>(links, 0)),
-        limited_(warm_.size(), std::vector<CoveredTime>(links)) {
+        missing_(windows_.size()),
+        ends_(windows_.size()),
+        bytes_(windows_.size(), std::vector<double>(links, 0)),
+        limited_(windows_.size(), std::vector<CoveredTime>(links)) {
     for (const std::size_t job : job_of_actor_) ++actors_[job];
   }
 
@@ -103,22 +107,22 @@ class JobWatch : public Observer {
     JobSteps result;
     result.shortest = std::numeric_limits<double>::infinity();
     result.ends = ends;
-    const std::size_t first = first_measured(job);
-    for (std::size_t i = first + 1; i < ends.size(); ++i) {
+    const std::size_t first = first_measured(job), period = position(windows_[job].period);
+    const std::size_t last = first + (ends.size() - 1 - first) / period * period;
+    for (std::size_t i = first + 1; i <= last; ++i) {
       result.shortest = std::min(result.shortest, ends[i] - ends[i - 1]);
       result.longest = std::max(result.longest, ends[i] - ends[i - 1]);
       ++result.steps;
     }
-    if (result.steps > 0) result.mean = (ends.back() - ends[first]) / result.steps;
+    if (result.steps > 0) result.mean = (ends[last] - ends[first]) / result.steps;
     return result;
   }
 
  private:
   NameId step_over_;
   std::vector<std::size_t> job_of_actor_;
-  std::vector<int> warm_;
-  int steps_;
-  std::vector<int> actors_;  // indexed by job
+  std::vector<JobWindow> windows_;  // indexed by job
+  std::vector<int> actors_;         // indexed by job
   std::vector<std::size_t> steps_of_actor_;
   std::vector<std::vector<int>> missing_;   // indexed by job and step: number of actors that have not ended it yet
   std::vector<std::vector<double>> ends_;   // indexed by job: end of each step, s
@@ -136,11 +140,12 @@ class JobWatch : public Observer {
   void end_step(double now) {
     end_ = now;
     bool warm = true, done = true;
-    for (std::size_t job = 0; job < ends_.size(); ++job) warm = warm && ends_[job].size() >= position(warm_[job]);
+    for (std::size_t job = 0; job < ends_.size(); ++job)
+      warm = warm && ends_[job].size() >= position(windows_[job].warm);
     if (!warm) return;
     if (begin_ < 0) begin_ = now;
     for (std::size_t job = 0; job < ends_.size(); ++job)
-      done = done && ends_[job].size() > first_measured(job) + position(steps_);
+      done = done && ends_[job].size() > first_measured(job) + position(windows_[job].steps);
     enough_ = done;
   }
 };
@@ -166,7 +171,7 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   std::map<std::uint64_t, std::unique_ptr<ClusterMachine>> shared;  // the whole cluster by the software's latency
   std::vector<JointMachine::Job> joint_jobs;
   std::vector<JointSource::Part> sources;
-  std::vector<int> warm;
+  std::vector<JobWindow> windows;
   Actor ranks = 0;
   for (const PlacedJob& job : jobs) ranks += job.scenario->ranks();
   for (const PlacedJob& job : jobs) {
@@ -187,7 +192,8 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
     sources.push_back({job_parts.mechanism->source(), std::move(devices), pause});
     joint_jobs.push_back(
         {s.name, &std::as_const(job_parts.machine).top(), machine.get(), s.ranks(), std::move(places), job.start});
-    warm.push_back(std::max(1, job.plan->warm_steps));
+    const int period = job.period;
+    windows.push_back({std::max(1, job.plan->warm_steps), (options.steps + period - 1) / period * period, period});
     end_if_interrupted();
   }
   JointMachine machine(std::move(joint_jobs));
@@ -217,7 +223,7 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   std::vector<std::size_t> job_of_actor;
   for (Actor actor = 0; actor < times.simulated_ranks; ++actor)
     job_of_actor.push_back(source.part_of(fold ? fold->representative(actor) : actor));
-  JobWatch watch(names.intern(kStepOver), job_of_actor, warm, options.steps, simulated.links().size());
+  JobWatch watch(names.intern(kStepOver), job_of_actor, windows, simulated.links().size());
   Programs programs;
   if (fold)
     programs = fold->programs(source);

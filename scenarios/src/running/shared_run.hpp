@@ -14,6 +14,7 @@ struct PlacedJob {
   std::vector<int> nodes;  ///< numbers of its nodes in the shared cluster
   Seconds start;           ///< time at which it begins
   double steps = 0;        ///< estimated steps until the run is over, for the estimate of its work
+  int period = 1;          ///< period of its steps, in steps
 };
 
 /// Steps of one job, from the moment at which all jobs have done their warm-up steps.
@@ -42,7 +43,7 @@ struct SharedTimes {
 };
 
 struct SharedRunOptions {
-  int steps = 8;  ///< least number of measured steps of each job
+  int steps = 8;  ///< least number of measured steps of each job, which measures whole periods of its steps
   Folding folding = Folding::automatic;
   TransportKind transport = kDefaultTransport;
   bool progress = false;

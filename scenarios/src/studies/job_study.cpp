@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
@@ -120,10 +121,11 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
   for (std::size_t i = 0; i < plans.size(); ++i) {
     std::vector<bool> taken(leaves.size(), false);
     const Scenario& s = shared.jobs[i].scenario;
-    const double steps = std::max(1, plans[i].warm_steps) + question.steps + 1.0;
-    jobs.push_back({&s, &plans[i], nodes[i], Seconds{0}, steps});
+    const int period = period_of_steps(s, plans[i].training), periods = (question.steps + period - 1) / period;
+    const double steps = std::max(1, plans[i].warm_steps) + 1.0 * periods * period + 1.0;
+    jobs.push_back({&s, &plans[i], nodes[i], Seconds{0}, steps, period});
     packed.push_back(
-        {&s, &plans[i], choose_nodes(s.cluster.nodes, Placement::packed, leaves, taken, 0), Seconds{0}, steps});
+        {&s, &plans[i], choose_nodes(s.cluster.nodes, Placement::packed, leaves, taken, 0), Seconds{0}, steps, period});
   }
   const SharedRunOptions options{question.steps, question.folding, kDefaultTransport, question.progress};
   // Each job runs alone twice: on its own nodes, and packed.

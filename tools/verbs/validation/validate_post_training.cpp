@@ -66,7 +66,7 @@ std::string loop_interval_line(const LoopDoubt& doubt) {
 /// The errors of other loops and engines, and what they say of each part of a step.
 struct OtherLoops {
   std::vector<JudgedSet> sets;
-  HostFit host;
+  SequenceFit sequence;
   std::vector<MeasuredPoint> generation, training, step;  ///< points of families to which nothing is fitted
 };
 
@@ -85,11 +85,11 @@ OtherLoops predict_other_loops() {
       const std::string& figure = predictions[f].figures[i].name;
       JudgedSet& set = others.sets.emplace_back(judge_set(*errors, predictions[f].figures[i].limits));
       set.judges = !words_of(set.limits).empty();
-      if (predictions[f].name == "trtllm-1.0") {
+      if (predictions[f].name == "trtllm") {
         set.errors.name += ", in sample";
-        others.host = fit_host_time(families[f], predictions[f]);
-        others.sets.emplace_back(judge_set(others.host.left_out, predictions[f].figures[i].limits)).part = true;
-        add(others.generation, others.host.left_out.points);
+        others.sequence = fit_sequence_time(families[f], predictions[f]);
+        others.sets.emplace_back(judge_set(others.sequence.left_out, kStepAim)).part = true;
+        add(others.generation, others.sequence.left_out.points);
       } else {
         if (figure == "step") add(others.step, errors->points);
         if (figure == "update" || figure == "log-probabilities") add(others.training, errors->points);
@@ -124,7 +124,7 @@ std::string other_points_table(const std::vector<JudgedSet>& sets) {
     for (const MeasuredPoint& point : set.errors.points)
       table.rows.push_back({set.errors.name, point.id, fmt::format("{:.1f}", point.predicted),
                             fmt::format("{:.1f}", point.measured), signed_percent(point.error())});
-  return table.text() + "times in s, throughput in tokens a second and GPU; nothing is fitted to these\n\n";
+  return table.text() + "times in s, throughput in tokens a second and GPU\n\n";
 }
 
 /// The points of a set by the group of their run: the part of its id before a slash, if it has one.
@@ -222,11 +222,12 @@ int validate_post_training(const ValidationRequest& request) {
       "left out: these four are fitted without the steps of that model or release; if the weights take less than a "
       "tenth of each of the other steps, their rate is taken as 50 GB/s, that of an adapter; the host time of a "
       "running sequence (engine vllm) is not fitted again\n";
+  const SequenceFit& sequence = others.sequence;
   text += fmt::format(
-      "host time of a sequence (engine trtllm): {} in the catalog, {} by a new fit to the throughputs of release 1.0\n"
-      "by part: points of all families; steps, throughputs of release 1.0 and transfers of checkpoint-engine with "
-      "constants that are fitted without their model, and others only if nothing is fitted to them\n",
-      show(others.host.catalog), show(others.host.fitted));
+      "time of a sequence in a step (engine trtllm): {} and with experts {} in the catalog, {} and {} by a new fit\n"
+      "by part: points of all families; steps, throughputs and transfers of checkpoint-engine with constants that are "
+      "fitted without their model, and others only if nothing is fitted to them\n",
+      show(sequence.catalog[0]), show(sequence.catalog[1]), show(sequence.fitted[0]), show(sequence.fitted[1]));
   const LoopDoubt doubt = left_out_loops(errors);
   text += loop_interval_line(doubt);
   if (!request.csv.empty()) write_atomically(request.csv, doubt.csv());

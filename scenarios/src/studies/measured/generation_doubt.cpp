@@ -59,12 +59,10 @@ std::vector<GenerationError> generation_errors(const std::vector<MeasuredFamily>
                                                const std::vector<FamilyPrediction>& predictions) {
   std::vector<GenerationError> all;
   for (std::size_t f = 0; f < serving.size(); ++f) add_family(all, serving[f], predictions[f]);
-  const std::vector<MeasuredFamily> fitted = measured_families({"post-training"}, {"trtllm-1.0"}),
-                                    judged = measured_families({"post-training"}, {"trtllm"});
+  const std::vector<MeasuredFamily> fitted = measured_families({"post-training"}, {"trtllm"});
   const FamilyPrediction prediction = predict_families(fitted).front();
   add_errors(all, fitted.front(), GenerationFigure::throughput,
-             fit_host_time(fitted.front(), prediction).left_out.points);
-  add_family(all, judged.front(), predict_families(judged).front());
+             fit_sequence_time(fitted.front(), prediction).left_out.points);
   return all;
 }
 

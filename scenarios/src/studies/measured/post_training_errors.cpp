@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/generation/decode_costs.hpp"
 #include "models/generation/rl_stack.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -274,34 +276,44 @@ LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
   return best;
 }
 
-HostFit fit_host_time(const MeasuredFamily& family, const FamilyPrediction& prediction) {
+SequenceFit fit_sequence_time(const MeasuredFamily& family, const FamilyPrediction& prediction) {
+  struct Row {
+    std::string model;
+    std::size_t kind;  // 1: with experts
+    double gpus;       // GPUs that a token of a copy keeps waiting
+  };
   const std::vector<MeasuredPoint> points = prediction.figure(0)->points;
-  std::vector<std::string> models;
-  std::vector<double> tensor;  // GPUs on which a token waits for the host
-  HostFit fit;
+  std::vector<Row> rows;
+  SequenceFit fit;
   for (const MeasuredPoint& point : points) {
     const Scenario s = read_scenario(family.scenario(family.row(point.id)), point.id);
-    models.push_back(s.network.name);
-    tensor.push_back(s.generation->layout.tensor);
-    fit.catalog = s.generation->engine.host_sequence;
+    const TransformerConfig& config = *s.model.entry.transformer();
+    const Row& row = rows.emplace_back(s.network.name, config.experts.count > 0 ? 1 : 0, s.generation->layout.tensor);
+    fit.catalog[row.kind] = sequence_time(s.generation->engine, config);
   }
-  const auto throughput = [&](std::size_t row, double host) {
-    return 1 / (1 / points[row].predicted + (host - fit.catalog.value) * tensor[row]);
+  const auto throughput = [&](std::size_t i, double time) {
+    return 1 / (1 / points[i].predicted + (time - fit.catalog[rows[i].kind].value) * rows[i].gpus);
   };
-  const auto best_without = [&](const std::string& left_out) {
+  const auto best_without = [&](std::size_t kind, const std::string& left_out) {
     double best = 0, least = INFINITY;
-    for (int tenths = 1; tenths <= 400; ++tenths) {
-      const double host = tenths * 1e-7;
+    for (int tenths = 0; tenths <= 400; ++tenths) {
+      const double time = tenths * 1e-7;
       double error = 0;
       for (std::size_t i = 0; i < points.size(); ++i)
-        if (models[i] != left_out) error += std::abs(throughput(i, host) / points[i].measured - 1);
-      if (error < least) least = error, best = host;
+        if (rows[i].kind == kind && rows[i].model != left_out)
+          error += std::abs(throughput(i, time) / points[i].measured - 1);
+      if (error < least) least = error, best = time;
     }
     return best;
   };
-  fit.fitted = Seconds{best_without("")};
+  for (const std::size_t kind : {0, 1}) fit.fitted[kind] = Seconds{best_without(kind, "")};
+  std::map<std::string, double> times;  // by the model that is left out
   std::vector<MeasuredPoint> left_out = points;
-  for (std::size_t i = 0; i < points.size(); ++i) left_out[i].predicted = throughput(i, best_without(models[i]));
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto [found, is_new] = times.try_emplace(rows[i].model);
+    if (is_new) found->second = best_without(rows[i].kind, rows[i].model);
+    left_out[i].predicted = throughput(i, found->second);
+  }
   fit.left_out = error_set("its model left out", std::move(left_out));
   return fit;
 }

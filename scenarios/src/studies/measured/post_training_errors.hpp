@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,14 +86,15 @@ void add_loop_interval(const Scenario&, PostTrainingResult&);
 /// Ends the name of a measured transfer from which alone a constant of its entry comes.
 inline constexpr const char* kFittedTransfer = ", fitted";
 
-/// The host time of a running sequence of an engine, fitted to throughputs at full load.
-struct HostFit {
-  Seconds catalog, fitted;  ///< that of the catalog, and the one with the smallest mean error
-  ErrorSet left_out;        ///< each throughput with the host time that is fitted without its model
+/// The time that a running sequence adds to a step of an engine, fitted to throughputs at full load.
+struct SequenceFit {
+  /// That of the catalog, and the one with the smallest mean error. [0]: networks without experts, [1]: with experts.
+  std::array<Seconds, 2> catalog, fitted;
+  ErrorSet left_out;  ///< each throughput with the time that is fitted without its model
 };
 
 /// Fits it to the first figure of a family. An engine spends it once for each token, so that no run is simulated again.
-HostFit fit_host_time(const MeasuredFamily&, const FamilyPrediction&);
+SequenceFit fit_sequence_time(const MeasuredFamily&, const FamilyPrediction&);
 
 /// Predicts the runs of scenarios/measured/post-training, and fits the constants with each model and release left out.
 PostTrainingErrors post_training_errors();
