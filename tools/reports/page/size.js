@@ -84,7 +84,7 @@ function waysToPay() {
     : {ticks: {callback: shortMoney, maxTicksLimit: innerWidth < 600 ? 5 : 11}};
   chart(e.appendChild(el('section', {id: 'cost-of-each-way', 'aria-label': 'Cost of each way to pay, drawn'})), 60 + 24 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)} ${c.terms}`),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
-    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training${isWide ? ', by powers of ten' : ''}`, null, scale), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
+    options: {indexAxis: 'y', scales: {x: axis(isWide ? `${currency}, by powers of ten` : `${currency} for the training`, null, scale), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${units.days(choices[c.dataIndex].days)} ${dayWord(choices[c.dataIndex].days)}`}}}}});
 }
 
