@@ -8,7 +8,7 @@
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/node_parts.hpp"
 #include "topologies/build_size.hpp"
-#include "topologies/tree_router.hpp"
+#include "topologies/island_router.hpp"
 
 namespace trainyard {
 
@@ -88,7 +88,11 @@ std::vector<ClusterSpec> ClusterSpec::parts() const {
   for (const NodeGroup& group : others) {
     if (group.island) {
       all.front().nodes -= group.count;
+      all.front().border_cables += group.links.count;
+      all.front().border_rate = all.front().border_rate + group.links.all();
       ClusterSpec part = *group.island;
+      part.border_cables = group.links.count;
+      part.border_rate = group.links.all();
       part.node = group.type;
       part.nodes = group.count;
       part.island = static_cast<int>(&group - others.data()) + 1;
@@ -108,6 +112,11 @@ int ClusterSpec::island_of(int node_index) const {
     if (node_index >= first) return others[i - 1].island ? static_cast<int>(i) : 0;
   }
   return 0;
+}
+
+const Fabric* ClusterSpec::fabric_of(int node_index) const {
+  const int number = island_of(node_index);
+  return number > 0 ? others[static_cast<std::size_t>(number) - 1].island->fabric.get() : fabric.get();
 }
 
 Picoseconds ClusterSpec::latency_between(int one_island, int other) const {
@@ -270,22 +279,25 @@ std::string fabric_title(const ClusterSpec& spec) {
   return spec.fabric_name + title.substr(type.size());
 }
 
-/// Builds the fabric of each part, and joins the top switch of each island with that of the first nodes: one tree,
-/// whose root is added last. The cables between two switches carry equal shares of each message, so one wire stands for
-/// them.
+/// Builds the fabric of each part, and joins the top or border switch of each island with that of the first nodes.
 void build_islands(DeviceGraph& graph, const ClusterSpec& spec) {
   const std::vector<ClusterSpec> parts = spec.parts();
-  std::vector<DeviceId> tops(parts.size());
+  std::vector<JoinedFabric> fabrics(parts.size());
   for (std::size_t i = parts.size(); i-- > 0;) {
     parts[i].fabric->build(graph, parts[i]);
-    tops[i] = static_cast<DeviceId>(graph.devices().size()) - 1;
+    fabrics[i].ends = fabric_hcas(graph, parts[i]);
+    fabrics[i].top = static_cast<DeviceId>(graph.devices().size()) - 1;
+    fabrics[i].router = graph.take_router();
+    if (!fabrics[i].router) fabrics[i].router = shortest_paths_router(graph, fabrics[i]);
   }
+  // The cables between two switches carry equal shares of each message, so one wire stands for them.
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const IslandLinks& links = spec.others[static_cast<std::size_t>(parts[i].island) - 1].links;
     const Picoseconds switches{(parts[0].switch_latency.count + parts[i].switch_latency.count) / 2};
-    graph.connect(tops[i], tops[0], {LinkKind::uplink, links.all(), links.latency + switches});
+    fabrics[i].cables =
+        graph.connect(fabrics[i].top, fabrics[0].top, {LinkKind::uplink, links.all(), links.latency + switches});
   }
-  graph.set_router(tree_router(graph));
+  graph.set_router(island_router(graph, std::move(fabrics)));
 }
 
 /// Length as a latency: light in fibre takes 5 us/km (c over a refractive index of 1.47 gives 4.9).

@@ -8,7 +8,7 @@ namespace trainyard {
 
 struct ClusterSpec;
 
-/// The cables between the top switches of two fabrics. Messages are spread over all of them.
+/// The cables between two fabrics. Messages are spread over all of them.
 struct IslandLinks {
   int count = 0;
   BytesPerSecond rate;  ///< rate of one cable, in each direction
@@ -62,8 +62,10 @@ struct ClusterSpec {
   std::vector<DeclaredHost> hosts;  ///< one for each node; empty: none were declared
   Place place;                      ///< the cluster's place in the scenario, for errors
   // The place of an island in the cluster that it is a part of:
-  int island = 0;      ///< number of its entry in the list of nodes; 0: the nodes that the cluster's fabric joins
-  int first_node = 0;  ///< number of its first node
+  int island = 0;         ///< number of its entry in the list of nodes; 0: the nodes that the cluster's fabric joins
+  int first_node = 0;     ///< number of its first node
+  int border_cables = 0;  ///< number of cables to other islands
+  BytesPerSecond border_rate;  ///< rate of all cables to other islands; 0: there are none
 
   bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; its nodes need no HCAs
   int slices() const { return fabric ? fabric->slices() : 1; }
@@ -80,6 +82,8 @@ struct ClusterSpec {
   std::vector<ClusterSpec> parts() const;
   /// Returns the number of the island of this node; 0: the cluster's fabric joins it with the first nodes.
   int island_of(int node_index) const;
+  /// Returns the fabric that joins this node with others of its island.
+  const Fabric* fabric_of(int node_index) const;
   /// Returns the latency of the cables on the way from one island to another, without the switches; 0 s within one.
   Picoseconds latency_between(int island, int other) const;
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }
@@ -93,8 +97,15 @@ void read_fabric(ClusterSpec&, const Node& entry, const Catalog& = Catalog());
 
 /// Lists the HCAs of the nodes of this part of a cluster.
 std::vector<DeviceId> fabric_hcas(const DeviceGraph&, const ClusterSpec& part);
+/// Returns the first device of this part. Hashes of routes count from it, so that an island has the routes that its fabric
+/// has alone.
+DeviceId first_device(const DeviceGraph&, const ClusterSpec& part);
 /// Returns a switch of this part's fabric. Those of an island have its number in their names: "island1-leaf0".
 Device fabric_switch(const ClusterSpec& part, const std::string& name, int index);
+
+/// Adds the border switch of a fabric without one top switch, which shares the cables to other islands evenly among these
+/// switches. Returns the wires that lead to it from each of them; none if no cables lead to other islands.
+std::vector<LinkId> add_border(DeviceGraph&, const ClusterSpec& part, const std::vector<DeviceId>& switches);
 
 /// The wire from an HCA of this node to a switch, at its rate, with half of the latency of the switch and of the
 /// distance.

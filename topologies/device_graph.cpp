@@ -325,6 +325,7 @@ LinkId DeviceGraph::add_shared(std::string name, LinkKind kind, BytesPerSecond r
 }
 
 void DeviceGraph::set_router(std::unique_ptr<FabricRouter> router) { impl_->router = std::move(router); }
+std::unique_ptr<FabricRouter> DeviceGraph::take_router() { return std::move(impl_->router); }
 
 void DeviceGraph::set_host(DeviceId cpu, Host host) { impl_->hosts[cpu] = host; }
 DeviceGraph::Host DeviceGraph::host(DeviceId cpu) const {
@@ -394,7 +395,9 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
 }
 
 bool DeviceGraph::chooses_paths() const { return impl_->router && impl_->router->chooses_paths(); }
-Bytes DeviceGraph::flowlet() const { return impl_->router ? impl_->router->flowlet() : Bytes{}; }
+Bytes DeviceGraph::flowlet(DeviceId from, DeviceId to) const {
+  return impl_->router ? impl_->router->flowlet(from, to) : Bytes{};
+}
 int DeviceGraph::fabric_choices(DeviceId from, DeviceId to) const {
   return impl_->router ? impl_->router->choices(from, to) : 1;
 }

@@ -52,8 +52,8 @@ class FabricRouter {
   }
   /// Returns true if each message takes one of several paths, by the load when it starts.
   virtual bool chooses_paths() const { return false; }
-  /// The bytes after which a message chooses again; 0: it keeps its path.
-  virtual Bytes flowlet() const { return {}; }
+  /// The bytes after which a message between two such devices chooses again; 0: it keeps its path.
+  virtual Bytes flowlet(DeviceId /*from*/, DeviceId /*to*/) const { return {}; }
   /// Number of paths between two such devices among which a message may choose; 1 if there is no choice.
   virtual int choices(DeviceId /*from*/, DeviceId /*to*/) const { return 1; }
   /// Appends the wires of one of these paths. Returns false if it is down.
@@ -84,6 +84,7 @@ class DeviceGraph {
   /// Adds a link that is not a wire but shared by several (`Wire::medium`): a bus, or the memory of a CPU.
   LinkId add_shared(std::string name, LinkKind, BytesPerSecond);
   void set_router(std::unique_ptr<FabricRouter>);
+  std::unique_ptr<FabricRouter> take_router();  ///< removes the router; null: there is none
   /// Shared links that data use if they start, end or are buffered at a CPU; −1: no limit.
   struct Host {
     LinkId memory = -1, copies = -1;
@@ -123,8 +124,8 @@ class DeviceGraph {
   bool add_path(DeviceId from, DeviceId to, PathClass, std::vector<LinkId>& wires, int flow = 0);
   /// Number of flows that carry equal parts of each message through the fabric (FabricRouter::flows).
   int fabric_flows() const;
-  bool chooses_paths() const;  ///< see FabricRouter
-  Bytes flowlet() const;       ///< see FabricRouter
+  bool chooses_paths() const;                       ///< see FabricRouter
+  Bytes flowlet(DeviceId from, DeviceId to) const;  ///< see FabricRouter
   int fabric_choices(DeviceId from, DeviceId to) const;
   /// Appends the wires of a path through the fabric by its number. Returns false, and appends nothing, if it is down.
   bool add_choice(DeviceId from, DeviceId to, int number, std::vector<LinkId>& wires) const;

@@ -65,8 +65,11 @@ class Fabric {
   /// False: adapters of different places in their nodes have no path to each other.
   virtual bool joins_rails() const { return true; }
   virtual bool has_levels() const { return true; }  ///< false: its switches have no order from the hosts upwards
-  /// True: its switches are a tree. `build` adds the switch at the top last, and cables to other islands end there.
+  /// True: cables to other islands end at the switch that `build` adds last. False: `build` adds a border switch for them,
+  /// last, if the part of the cluster has such cables.
   virtual bool has_top() const { return false; }
+  /// Returns why no cables to another fabric can end at its switches, and what is expected; "": they can.
+  virtual std::string border_refusal() const { return ""; }
   virtual BytesPerSecond slowest_stated_link() const { return {}; }  ///< 0: no rate is stated
 
   /// Describes its parts, for `topo show`.

@@ -117,10 +117,12 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   return true;
 }
 
-/// Returns true if no switch joins the rails of two HCAs.
+/// Returns true if no switch joins the rails of two HCAs. A border switch joins those of different islands.
 bool Routing::rails_apart(DeviceId out, DeviceId in) const {
-  return out >= 0 && in >= 0 && spec_.fabric && !spec_.fabric->joins_rails() && device(out).kind == DeviceKind::hca &&
-         device(in).kind == DeviceKind::hca && device(out).index != device(in).index;
+  if (out < 0 || in < 0 || device(out).kind != DeviceKind::hca || device(in).kind != DeviceKind::hca) return false;
+  const Fabric* fabric = spec_.fabric_of(device(out).node);
+  return fabric && !fabric->joins_rails() && fabric == spec_.fabric_of(device(in).node) &&
+         device(out).index != device(in).index;
 }
 
 /// Adds a leg over NVLink to the GPU on the receiver's rail, and a leg from its HCA. Pieces are forwarded in chunks:
@@ -337,7 +339,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   if (!fresh) return route;
   route = keep(described(path(from, to, path_class), from, to, software));
   route.alternatives = alternatives(from, to, path_class, software);
-  if (route.alternatives) route.flowlet = graph_.flowlet();
+  if (route.alternatives) route.flowlet = route.alternatives->front().flowlet;
   return route;
 }
 
@@ -371,7 +373,7 @@ const std::vector<Route>* Routing::alternatives(DeviceId from, DeviceId to, Path
     choice_ = number;
     DescribedRoute found = described(path(from, to, path_class), from, to, software);
     choice_.reset();
-    found.route.flowlet = graph_.flowlet();
+    found.route.flowlet = graph_.flowlet(out, in);
     if (found.route.reachable) routes.push_back(keep(std::move(found)));
   }
   return routes.empty() ? nullptr : &alternatives_.emplace_back(std::move(routes));

@@ -13,6 +13,7 @@
 #include "scenarios/src/studies/fold_check.hpp"
 #include "tests/user_errors.hpp"
 #include "topologies/drawings/topology_text.hpp"
+#include "topologies/routing.hpp"
 
 namespace scenarios_test_islands {
 
@@ -206,11 +207,20 @@ TEST_CASE("impossible islands are refused", "[islands][errors]") {
   CHECK_THAT(error("cluster: {fabric: nonblocking, nodes: [{count: 2, node: dgx-a100, fabric: nonblocking}, {count: 2, "
                    "node: dgx-a100}]}\n"),
              Contains("unknown key \"fabric\" in cluster.nodes.0"));
-  for (const std::string fabric : {"torus-2d", "rail-only", "{base: leaf-spine, routing: ecmp}"}) {
-    CHECK_THAT(error(joined(fabric, links(1, 1))),
-               Contains("has no switch at its top, where cables to another fabric could end; expected nonblocking"));
-    CHECK_THAT(error(joined("nonblocking", links(1, 1), fabric)), Contains("cluster.nodes.1.fabric: "));
-  }
+  CHECK_THAT(
+      error(
+          "cluster: {fabric: tpu-v4-torus, nodes: [{count: 16, node: tpu-v4-host}, {count: 2, node: dgx-a100, fabric: "
+          "nonblocking, links: " +
+          links(1, 1) + "}]}\n"),
+      Contains("cluster.fabric: no cables can lead from torus to another fabric: no collective library joins "
+               "chips over their own links with nodes of another fabric; expected several slices of one fabric"));
+  const std::string graph =
+      "{type: graph, switch_latency: 1 us, switches: [a, b], links: [{from: a, to: b, rate: 1 "
+      "Gbit/s}]";
+  CHECK_THAT(error(joined("nonblocking", links(1, 1), graph + "}")),
+             Contains("cluster.nodes.1.fabric: no cables can lead from graph to another fabric: it does not say where "
+                      "they end; expected `border: NAME`, one of its switches: a, b"));
+  CHECK_THAT(error(joined("nonblocking", links(1, 1), graph + ", border: c}")), Contains("no switch is named \"c\""));
   CHECK_THAT(
       error("cluster: {fabric: nonblocking, nodes: [{count: 1, node: dgx-a100}, {count: 1, node: dgx-a100, fabric: "
             "nonblocking, links: " +
@@ -218,6 +228,185 @@ TEST_CASE("impossible islands are refused", "[islands][errors]") {
       Contains("cluster.nodes.2: nodes of cluster.fabric stand behind those with a fabric of their own "
                "(cluster.nodes.1); expected before them"));
   CHECK_THAT(error(joined("{base: nonblocking, sharp: true}", links(1, 1))), Contains("cluster.fabric: sharp: "));
+}
+
+namespace {
+
+/// A fabric that is stated cable by cable, for two nodes of eight adapters from `first_node` on.
+std::string stated_fabric(int first_node) {
+  std::string cables = "{from: a, to: b, rate: 800 Gbit/s}";
+  for (int node = first_node; node < first_node + 2; ++node)
+    for (int hca = 0; hca < 8; ++hca)
+      cables += fmt::format(", {{from: node{}/hca{}, to: {}}}", node, hca, node == first_node ? "a" : "b");
+  return "{type: graph, switch_latency: 1 us, border: b, switches: [b, a], links: [" + cables + "]}";
+}
+
+/// Lists the fabrics that route messages in a way of their own, for two nodes from `first_node` on.
+std::vector<std::string> routed_fabrics(int first_node) {
+  const std::string dragonfly = "{base: dragonfly, switches_a_group: 2, hosts_a_switch: 2, global_links: 2";
+  return {"{base: leaf-spine-ecmp, levels: [{down: 8}]}",
+          "{base: leaf-spine-ecmp, levels: [{down: 8}], queue_pairs: 4}",
+          "{base: leaf-spine-ecmp, levels: [{down: 4}, {down: 2}]}",
+          "{base: leaf-spine, levels: [{down: 8}], routing: adaptive}",
+          "{base: leaf-spine, levels: [{down: 8}], routing: flowlets}",
+          "rail-only",
+          "{base: rail-only, levels: [{down: 1}]}",
+          dragonfly + "}",
+          dragonfly + ", routing: valiant}",
+          "torus-2d",
+          "torus-3d",
+          "ring",
+          "ethernet",
+          "{base: ethernet, hub: true}",
+          stated_fabric(first_node)};
+}
+
+/// A cluster whose graph, spec and routes live together.
+struct RoutedCluster {
+  explicit RoutedCluster(const std::string& text)
+      : spec(read_cluster(*parse_document(text, "i.yaml").find("cluster"), Catalog())),
+        graph(build_cluster(spec)),
+        routing(graph, spec),
+        gpus(graph.devices_of_kind(DeviceKind::gpu)) {}
+  ClusterSpec spec;
+  DeviceGraph graph;
+  Routing routing;
+  std::vector<DeviceId> gpus;
+
+  Route route(std::size_t from, std::size_t to) {
+    return routing.route(gpus[from], gpus[to], PathClass::automatic, Picoseconds{});
+  }
+};
+
+/// The part of a message that enters each device, less that which leaves it.
+std::map<DeviceId, double> arrivals(const RoutedCluster& cluster, std::span<const LinkUse> links) {
+  std::map<DeviceId, double> found;
+  for (const LinkUse& use : links)
+    if (cluster.graph.is_wire(use.link)) {
+      const DeviceGraph::End end = cluster.graph.ends(use.link);
+      found[end.from] -= use.weight;
+      found[end.to] += use.weight;
+    }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("islands have any fabric that joins a cluster, and wider cables between them are never slower", "[islands]") {
+  for (const bool is_first : {true, false})
+    for (const std::string& fabric : routed_fabrics(is_first ? 0 : 2))
+      for (const std::string plan : {"collectives: flows", "collectives: messages, pipeline_parallel: 2"}) {
+        CAPTURE(is_first, fabric, plan);
+        const auto between = [&](double gbit) {
+          return step(is_first ? joined(fabric, links(gbit, 1)) : joined("nonblocking", links(gbit, 1), fabric), plan);
+        };
+        const double narrow = between(1), wide = between(1e5);
+        CHECK(wide > 0);
+        CHECK(wide < narrow);
+      }
+}
+
+TEST_CASE("each byte between two islands leaves once, crosses their cables once and arrives once", "[islands]") {
+  const std::vector<std::string> firsts = routed_fabrics(0), seconds = routed_fabrics(2);
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    const std::string &first = firsts[i], &second = seconds[(i + 3) % seconds.size()];
+    CAPTURE(first, second);
+    RoutedCluster cluster(joined(first, links(400, 1), second));
+    const auto cables = [&cluster](std::span<const LinkUse> all) {
+      double weight = 0;
+      for (const LinkUse& use : all)
+        if (cluster.graph.is_wire(use.link)) {
+          const DeviceGraph::End end = cluster.graph.ends(use.link);
+          const Device &a = cluster.graph.devices()[end.from], &b = cluster.graph.devices()[end.to];
+          if (a.kind == b.kind && a.kind == DeviceKind::network_switch && a.island != b.island) weight += use.weight;
+        }
+      return weight;
+    };
+    for (std::size_t from = 0; from < cluster.gpus.size(); from += 3)
+      for (std::size_t to = 0; to < cluster.gpus.size(); to += 3) {
+        if (from == to) continue;
+        const Route route = cluster.route(from, to);
+        CAPTURE(from, to);
+        REQUIRE(route.reachable);
+        std::vector<Route> all{route};
+        if (route.alternatives) all = *route.alternatives;
+        for (const Route& each : all) {
+          CHECK(cables(each.links) == Approx((from < 16) != (to < 16) ? 1 : 0).margin(1e-12));
+          for (const auto& [device, net] : arrivals(cluster, each.links)) {
+            const double expected = device == cluster.gpus[from] ? -1 : device == cluster.gpus[to] ? 1 : 0;
+            CHECK(net == Approx(expected).margin(1e-9));
+          }
+        }
+      }
+  }
+}
+
+TEST_CASE("a job on one island takes as long as on the same cluster alone", "[islands]") {
+  const std::string alone = "cluster: {{fabric: {}, nodes: 2, node: dgx-a100}}\n";
+  const std::vector<std::string> firsts = routed_fabrics(0), seconds = routed_fabrics(2);
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    CAPTURE(firsts[i]);
+    const std::string own = fmt::format(fmt::runtime(alone), firsts[i]);
+    for (const std::string plan : {"collectives: flows", "collectives: messages, pipeline_parallel: 2"}) {
+      CAPTURE(plan);
+      const std::string half = plan + ", idle_devices: allowed, data_parallel: {size: " +
+                               (plan.find("pipeline") == std::string::npos ? "16}" : "8}");
+      CHECK(step(joined(firsts[i], links(400, 1)), half) == Approx(step(own, half)).epsilon(1e-9));
+    }
+    // The second island has the routes of the cluster alone: links correspond one to one, with their rates and latencies.
+    RoutedCluster island(joined("nonblocking", links(400, 1), seconds[i])), cluster(own);
+    std::map<LinkId, LinkId> there, back;
+    for (std::size_t from = 0; from < 16; ++from)
+      for (std::size_t to = 0; to < 16; ++to) {
+        if (from == to) continue;
+        const Route mine = island.route(from + 16, to + 16), theirs = cluster.route(from, to);
+        CHECK(mine.latency.count == theirs.latency.count);
+        CHECK(mine.flowlet.value == theirs.flowlet.value);
+        REQUIRE(mine.links.size() == theirs.links.size());
+        REQUIRE((mine.alternatives ? mine.alternatives->size() : 1) ==
+                (theirs.alternatives ? theirs.alternatives->size() : 1));
+        for (std::size_t l = 0; l < mine.links.size(); ++l) {
+          const LinkUse &a = mine.links[l], &b = theirs.links[l];
+          CHECK(a.weight == b.weight);
+          CHECK(island.graph.links()[a.link].capacity.value == cluster.graph.links()[b.link].capacity.value);
+          CHECK(there.try_emplace(a.link, b.link).first->second == b.link);
+          CHECK(back.try_emplace(b.link, a.link).first->second == a.link);
+        }
+      }
+  }
+}
+
+TEST_CASE("ranks of islands with routes of their own fold exactly", "[islands][folding]") {
+  for (const std::string& fabric : routed_fabrics(0)) {
+    CAPTURE(fabric);
+    const Scenario s = training(joined(fabric, links(50, 3)), "collectives: messages");
+    CHECK(check_folding(s, trainyard::plan(s)).difference.empty());
+  }
+}
+
+TEST_CASE("a fabric without one top has a border switch, which is shown, can fail and is bought", "[islands][costs]") {
+  for (const std::string fabric : {"{base: leaf-spine-ecmp, levels: [{down: 8}]}", "rail-only", "torus-2d", "ring"}) {
+    CAPTURE(fabric);
+    const RoutedCluster cluster(joined(fabric, links(400, 2)));
+    double rate = 0;
+    for (const auto& wire : cluster.graph.wires())
+      if (const std::string name = wire.name; name.ends_with(" -> border") && !name.starts_with("island"))
+        rate += wire.capacity.value;
+    CHECK(rate == Approx(8 * 50e9));  // its spines, rails or routers share the cables evenly
+    const std::string lines = fabric_lines(cluster.graph, cluster.spec);
+    CHECK_THAT(lines, Contains("border"));
+    CHECK_THAT(lines, Contains("cables of island 1 (2 x dgx-a100), 8 links at 50.0 GB/s"));
+  }
+  const Prices prices = read_prices(
+      parse_document("{purchase: {node: {dgx-a100: 1}, switch: 10, switch_ports: 20, cable: 1, years: 4}}", "p.yaml"));
+  const RoutedCluster rails(joined("rail-only", links(400, 2, 6)));
+  const BoughtNetwork network = bought_network(rails.spec, prices.purchase);
+  CHECK(network.switches == 8 + 1 + 2);      // eight rails and their border; 16 adapters and 6 cables take two switches
+  CHECK(network.cables == 16 + 6 + 6 + 16);  // to the border, and from there to the other fabric
+  std::string broken = joined("{base: leaf-spine-ecmp, levels: [{down: 8}]}", links(400, 1));
+  const double whole = step(broken, "collectives: messages");
+  broken.insert(broken.rfind('}'), ", taken_out: [spine3]");
+  CHECK(step(broken, "collectives: messages") >= whole * (1 - 1e-12));
 }
 
 }  // namespace scenarios_test_islands

@@ -10,6 +10,7 @@ namespace tools_test_pages_for_a_board {
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
 using nlohmann::json;
+using nlohmann::literals::json_literals::operator""_json_pointer;
 
 namespace {
 
@@ -43,6 +44,89 @@ TEST_CASE("the two sides of a size have the decision, the ways to pay, what woul
   CHECK_THAT(section_text(paper, "assumptions"),
              Contains("rent of one h100-sxm5-80gb") && Contains("USD an hour") && Contains("not an offer"));
   CHECK(printed_sides(folder, "p.html") == 2);
+}
+
+TEST_CASE("the page of a plan opens with what it takes, what limits it, and what to change with what that saves",
+          "[.chromium]") {
+  const PageFolder folder;
+  for (const std::string size : {"2", "8"}) {  // the scenario's own plan is slower than the best, or not
+    REQUIRE(
+        folder.trainyard("plan small.yaml --set plan.micro_batch_size=" + size + " --html p.html --json p.json").exit ==
+        0);
+    const json answer = trainyard::parse_json(folder.text("p.json"));
+    const PageDump page = render(folder, "p.html", "--virtual-time-budget=5000");
+    CHECK(attribute(page.dom, "data-problems").empty());
+    const std::string verdict = section_text(page.dom, "verdict");
+    CHECK(std::ranges::count(page.dom.substr(page.dom.find("<section id=\"verdict\""), 4000), '.') >= 3);
+    CHECK_THAT(verdict, Contains("The fastest plan that was found takes ") &&
+                            Contains(" a step: " + answer["best"][0]["plan"].get<std::string>() + "."));
+    CHECK_THAT(verdict,
+               Contains("What limits it most is " + answer["bottleneck"]["resource"].get<std::string>() + ", ") &&
+                   Contains(" of its critical path."));
+    const double best = answer["best"][0]["step_time_s"];
+    const bool is_slower =
+        answer.contains("own") && answer["own"]["fits"] == true && answer["own"]["step_time_s"] > best;
+    CHECK(is_slower == (verdict.find("in place of the scenario's own plan, which takes ") != std::string::npos));
+    double most = 0;
+    for (const json& each : answer["what_if"]) most = std::max(most, each["saves_share"].get<double>());
+    CHECK_THAT(verdict,
+               Contains("What to change: ") &&
+                   Contains(most >= 0.005 ? " of a step." : "no single faster resource saves 0.5 % of a step."));
+  }
+}
+
+TEST_CASE("pages open with a verdict of three sentences, which say what the answer says", "[.chromium]") {
+  const PageFolder folder;
+  const std::string scenarios = TRAINYARD_SOURCE_DIR "/scenarios/";
+  /// The paragraphs of the verdict; words in quiet colours come behind them.
+  const auto verdict = [&folder](const std::string& command) {
+    CAPTURE(command);
+    REQUIRE(folder.trainyard(command + " --html p.html --json p.json").exit < 2);
+    const std::string dom = render(folder, "p.html", "--virtual-time-budget=5000").dom;
+    const std::size_t begin = dom.find("<section id=\"verdict\"");
+    REQUIRE(begin != std::string::npos);
+    const std::string section = dom.substr(begin, dom.find("</section>", begin) - begin);
+    const std::regex paragraph("<p( id=\"help\")?>(.*?)</p>");
+    std::vector<std::string> all;
+    for (std::sregex_iterator each(section.begin(), section.end(), paragraph), end; each != end; ++each)
+      all.push_back(std::regex_replace((*each)[2].str(), std::regex("<[^>]*>"), ""));
+    REQUIRE(all.size() == 3);
+    for (const std::string& sentence : all) CHECK(sentence.ends_with('.'));
+    return all;
+  };
+  const auto first_of = [](const json& text) {
+    const std::string all = text.get<std::string>();
+    return all.substr(0, all.find(". ") + (all.find(". ") == std::string::npos ? 0 : 1));
+  };
+  verdict("run " + scenarios + "gpt2-xl-ddp-dgx-a100.yaml");
+  verdict("sweep " + scenarios + "gpt2-xl-ddp-dgx-a100.yaml --set cluster.nodes=2,4" + kPrices);
+  const std::vector<std::string> size =
+      verdict("size small.yaml --tokens 1.5T --days 30 --gpus 16 --nodes-of dgx-h100,dgx-a100 --purchase --work 100K" +
+              kPrices);
+  const json sized = trainyard::parse_json(folder.text("p.json"))["verdict"];
+  CHECK(size[0] == sized["decision"]);
+  CHECK(size[1] == first_of(sized["reason"]));
+  CHECK(size[2] == first_of(sized["changes"]));
+  for (const std::string nodes : {"3", "1"}) {
+    const std::vector<std::string> fleet = verdict("fleet fleet.yaml --nodes " + nodes);
+    const json answer = trainyard::parse_json(folder.text("p.json"));
+    CHECK(fleet[0] == first_of(answer["verdict"]));
+    CHECK(fleet[1] == first_of(answer["limit"]));
+    CHECK_THAT(answer["verdict"].get<std::string>(), Contains(fleet[2]));
+  }
+  const std::vector<std::string> compared = verdict("compare " + scenarios + "gpt2-xl-ddp-dgx-a100.yaml " + scenarios +
+                                                    "llama3-8b-fsdp-64xh100.yaml" + kPrices);
+  const json sides = trainyard::parse_json(folder.text("p.json"))["scenarios"];
+  const auto best = [&sides](const json::json_pointer& figure, bool is_least) {
+    const bool is_first = (sides[0][figure] < sides[1][figure]) == is_least;
+    return sides[is_first ? 0 : 1]["scenario"].get<std::string>();
+  };
+  CHECK_THAT(compared[0], Contains(best("/tokens_per_s"_json_pointer, false) + " has the most tokens a second: "));
+  CHECK_THAT(compared[1],
+             Contains(best("/money/per_million"_json_pointer, true) + " costs least to rent for a million") &&
+                 Contains("; " + best("/money/ownership/per_million"_json_pointer, true) +
+                          " costs least to own for a million tokens (USD): "));
+  CHECK_THAT(compared[2], Contains(best("/tokens_per_J"_json_pointer, false) + " has the most tokens a joule: "));
 }
 
 TEST_CASE("the page of a sweep opens with its ends and what limits them, and its axes have words", "[.chromium]") {

@@ -265,6 +265,23 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') < 62);
     CHECK_THAT(nlohmann::json::parse(end_at(folder, json_of(sweep), " points").out).at("unfinished").get<std::string>(),
                Contains(" of 61 points are done"));
+    // With --points the rows are printed, too, and the same command goes on from them.
+    folder.write("plain.yaml",
+                 "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"
+                 "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 256}\n");
+    std::vector<std::string> resumable{"sweep", "plain.yaml", "--set", "plan.seq_length=range(16, 256, 4)"};
+    resumable.insert(resumable.end(), {"--points", "kept.jsonl", "--csv", "-"});
+    const EndedVerb stopped = end_at(folder, resumable, " points");
+    check(stopped);
+    CHECK_THAT(stopped.err, Contains(" of 61 points are done; run the same command again to resume (kept.jsonl keeps"));
+    const EndedVerb whole = end_at(folder, resumable, "no such progress");
+    CHECK(whole.end == 0);
+    std::istringstream rows(stopped.out);
+    int count = 0;
+    for (std::string row; std::getline(rows, row); ++count) CHECK_THAT(whole.out, Contains(row + "\n"));
+    CHECK(count >= 2);
+    CHECK(count < 62);
+    CHECK(std::count(whole.out.begin(), whole.out.end(), '\n') == 62);
   }
   SECTION("bench") {
     const std::vector<std::string> bench{"bench",    "all_reduce",  "--on",        "dgx-h100", "--nodes",    "2",

@@ -68,27 +68,33 @@ void take_strategy(Node& document, const std::string& strategy) {
     std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
-/// Returns energy and costs of the best plan, as `run` has them. No value: there are no prices, or no plan.
-std::optional<Result> costs_of(const PlanAnswer& plans, const Scenario& best) {
-  if (plans.best.empty() || !best.prices.is_given() || plans.ended == SearchEnd::interrupt) return std::nullopt;
-  return answer(best, {.simulation = {.critical_path = false}}).result;
+/// Returns the best plan's answer of `run`: for a page with what limits the plan and what faster resources save. No value:
+/// there is no plan, or neither prices nor a page.
+std::optional<Answer> run_of_best(const PlanAnswer& plans, const Scenario& best, bool is_page) {
+  const bool is_needed = is_page || best.prices.is_given();
+  if (plans.best.empty() || !is_needed || plans.ended == SearchEnd::interrupt) return std::nullopt;
+  std::string unfinished;  // the page then lacks what the what-ifs would say
+  return answer(best,
+                {.simulation = {.critical_path = is_page}, .factor = is_page ? 2.0 : 0.0, .unfinished = &unfinished});
 }
 
-/// Returns the answer with `energy` and `money` of the best plan, which have the keys of `run`.
-nlohmann::ordered_json priced_json(const PlanAnswer& plans, const std::optional<Result>& costs) {
+/// Returns the answer with `energy`, `money`, `bottleneck` and `what_if` of the best plan, which have the keys of `run`.
+nlohmann::ordered_json plan_json(const PlanAnswer& plans, const std::optional<Answer>& best, bool is_priced) {
   nlohmann::ordered_json object = plan_fields().json(plans);
-  if (!costs) return object;
-  const nlohmann::json all = to_json(*costs);
-  for (const char* key : {"energy", "money"})
-    if (all.contains(key)) object[key] = all.at(key);
+  if (!best) return object;
+  const nlohmann::json all = answer_json(*best, false);
+  for (const char* key : {"energy", "money", "bottleneck", "what_if"}) {
+    const bool is_cost = key[0] == 'e' || key[0] == 'm';
+    if (all.contains(key) && (is_priced || !is_cost)) object[key] = all.at(key);
+  }
   return object;
 }
 
 /// Writes the answer as JSON and as a page, if those files are named.
 void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
-                  const std::optional<Result>& costs, const std::string& screen, const Scenario& scenario) {
+                  const std::optional<Answer>& best, const std::string& screen, const Scenario& scenario) {
   if ((json + html).empty()) return;
-  const nlohmann::ordered_json object = priced_json(answer, costs);
+  const nlohmann::ordered_json object = plan_json(answer, best, scenario.prices.is_given());
   write_json(json, object);
   if (!html.empty())
     write_atomically(html, chart_page("Plans for " + answer.scenario,
@@ -265,9 +271,9 @@ std::string plan_answer(const VerbQuestion& question) {
     return json_text(loop_answer_fields().json(searched_loop(flags, read_scenario(document, flags.name()))));
   const PlanAnswerOptions options = flags.options();
   const PlanAnswer plans = shown_search(flags.question(std::move(document)), options);
-  return json_text(plans.best.empty()
-                       ? plan_fields().json(plans)
-                       : priced_json(plans, costs_of(plans, read_scenario(plans.document, flags.name()))));
+  if (plans.best.empty()) return json_text(plan_fields().json(plans));
+  const Scenario best = read_scenario(plans.document, flags.name());
+  return json_text(plan_json(plans, run_of_best(plans, best, false), best.prices.is_given()));
 }
 
 int plan_verb(const std::vector<std::string>& words) {
@@ -299,11 +305,12 @@ int plan_verb(const std::vector<std::string>& words) {
     shares.finish(flags.arguments);
     return kGood;
   }
-  const std::optional<Result> costs = costs_of(answer, shown);
-  const std::string screen = in_words_of(
-      device, plan_screen(answer, shown) + (costs ? "\nthe best plan costs\n" + broken_lines(cost_lines(*costs)) : ""));
+  const std::optional<Answer> best = run_of_best(answer, shown, !flags.html.empty());
+  const std::string costs =
+      best && shown.prices.is_given() ? "\nthe best plan costs\n" + broken_lines(cost_lines(best->result)) : "";
+  const std::string screen = in_words_of(device, plan_screen(answer, shown) + costs);
   if (flags.arguments.leaves_stdout_free()) print(screen);
-  write_answer(flags.json, flags.html, answer, costs, screen, shown);
+  write_answer(flags.json, flags.html, answer, best, screen, shown);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())
     write_scenario(flags.write,

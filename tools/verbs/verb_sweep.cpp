@@ -36,7 +36,15 @@ class SweepProgress {
   std::size_t simulated_ = 0;
 };
 
-/// Writes the finished points to the outputs, marked as unfinished, unless a journal keeps them. Returns the exit code.
+/// The journal's file, beside the table. Empty if the table is no regular file (a pipe or a device).
+std::string journal_of(const std::string& csv) {
+  std::error_code ignored;
+  const bool special = std::filesystem::exists(csv, ignored) && !std::filesystem::is_regular_file(csv, ignored);
+  return csv.empty() || csv == "-" || special ? "" : csv + ".partial";
+}
+
+/// Writes the finished points to the outputs, marked as unfinished. A table whose journal is `journal` is left to the next
+/// run. Returns the exit code.
 int interrupted_sweep(const Sweep& sweep, const std::vector<SweepPoint>& points, SweepOutputs outputs,
                       const std::string& journal) {
   Sweep part = sweep;
@@ -48,22 +56,16 @@ int interrupted_sweep(const Sweep& sweep, const std::vector<SweepPoint>& points,
       done.push_back(points[i]);
     }
   const std::string progress = fmt::format("{} of {} points are done", done.size(), points.size());
+  outputs.unfinished = progress;
+  if (!journal.empty() && journal == journal_of(outputs.csv)) outputs.csv.clear();
+  if (!done.empty()) outputs.write(part, done);
   if (!journal.empty()) {
     complain(fmt::format("interrupted: {}; run the same command again to resume ({} keeps them)", progress, journal));
     return kInterrupted;
   }
-  outputs.unfinished = progress;
-  if (!done.empty()) outputs.write(part, done);
   complain(fmt::format("interrupted: {}{} (with --csv FILE a sweep can be resumed)", progress,
                        done.empty() ? "" : "; the answer has these alone"));
   return kInterrupted;
-}
-
-/// The journal's file, beside the table. Empty if the table is no regular file (a pipe or a device).
-std::string journal_of(const std::string& csv) {
-  std::error_code ignored;
-  const bool special = std::filesystem::exists(csv, ignored) && !std::filesystem::is_regular_file(csv, ignored);
-  return csv.empty() || csv == "-" || special ? "" : csv + ".partial";
 }
 
 constexpr const char* kLayers = "plan.pipeline.layers";

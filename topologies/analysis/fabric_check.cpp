@@ -132,7 +132,11 @@ void check_cluster(FabricCheck& check, DeviceGraph& graph, const ClusterSpec& sp
     }
     check_graph(check, view, &routed);
     check.routing = std::move(routed.check);
-    if (spec.fabric) check.routing->rule = spec.fabric->pair_routing();
+    std::vector<std::string> rules;  // each once
+    for (const ClusterSpec& part : spec.parts())
+      if (part.fabric && std::ranges::find(rules, part.fabric->pair_routing()) == rules.end())
+        rules.push_back(part.fabric->pair_routing());
+    check.routing->rule = fmt::format("{}", fmt::join(rules, "; "));
     if (!levels.empty()) check.oversubscription = oversubscription_by_switch(view, levels);
   }
   if (spec.fabric && !spec.fabric->has_levels()) check.oversubscription.clear();

@@ -240,6 +240,13 @@ std::vector<std::string> efficient_networks(const NetworkRequest& request, bool 
   return names;
 }
 
+void add_border(NetworkDesign& design, std::int64_t cables, bool has_top, int ports) {
+  design.border_cables = cables;
+  design.border_links = has_top ? 0 : cables;
+  if (!has_top) design.switches += ceiling(2 * cables, ports);
+  design.switches = std::max(design.switches, ceiling(design.ports(), ports));
+}
+
 std::optional<NetworkDesign> network_of_fabric(const ClusterSpec& cluster, int ports) {
   NetworkRequest request{cluster.nodes, cluster.node.hcas, ports};
   if (!cluster.others.empty()) {

@@ -42,6 +42,8 @@ struct NetworkDesign {
   std::int64_t uplinks = 0;         ///< cables from a leaf upwards
   std::int64_t pods = 0;            ///< groups of leaves with aggregation switches of their own; 0: two levels or one
   std::int64_t rails = 0;           ///< adapters of a node, each on leaves of its own; 0: leaves take whole nodes
+  std::int64_t border_cables = 0;   ///< cables to another fabric
+  std::int64_t border_links = 0;    ///< cables to the border switch of a network without one top, where those end
   std::string base;                 ///< name of the fabric in the catalog
   std::vector<FabricLevel> levels;  ///< levels of that fabric; empty: one switch joins all
 
@@ -50,8 +52,9 @@ struct NetworkDesign {
   double oversubscription() const {
     return uplinks > 0 ? static_cast<double>(hosts_of_leaf) / static_cast<double>(uplinks) : 1;
   }
-  std::int64_t cables() const { return hosts + links; }
-  std::int64_t ports() const { return hosts + 2 * links; }  ///< ports of switches that cables use
+  std::int64_t cables() const { return hosts + links + border_links + border_cables; }
+  /// Returns the number of ports of switches that cables use.
+  std::int64_t ports() const { return hosts + 2 * (links + border_links) + border_cables; }
   /// Writes the fabric as `cluster.fabric` takes it. `more`: further keys, "switch: quantum-2".
   std::string fabric(const std::vector<std::string>& more) const;
 };
@@ -61,6 +64,9 @@ struct NetworkDesign {
 /// stated numbers of leaves and spines, each leaf has as many uplinks as these take. Throws UserError if three levels are
 /// not enough, if the nodes have no rails, or if such leaves and spines cannot be joined or fewer spines would do.
 NetworkDesign design_network(const NetworkKind&, const NetworkRequest&);
+
+/// Adds cables to another fabric, and the switches that they need: they take free ports first. `has_top`: see Fabric.
+void add_border(NetworkDesign&, std::int64_t cables, bool has_top, int ports);
 
 /// Lists the kinds with leaves and spines, without rails or on rails, that no other kind with as few switches beats in
 /// oversubscription: those of the fewest switches (if equal, cables) first, the last one without oversubscription.

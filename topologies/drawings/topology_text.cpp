@@ -246,8 +246,10 @@ std::vector<FabricRow> fabric_rows(const DeviceGraph& graph, const ClusterSpec& 
                                 show(links.latency.seconds())),
                     "", false, part.island});
   }
-  const std::string routing = spec.fabric->routing();
-  if (!routing.empty()) rows.push_back({"routing", routing, "", true});
+  for (const ClusterSpec& part : spec.parts())
+    if (const std::string routing = part.fabric->routing(); !routing.empty())
+      rows.push_back(
+          {part.island > 0 ? fmt::format("routing of island {}", part.island) : "routing", routing, "", true});
   if (!spec.taken_out.empty()) {
     std::vector<std::string> names;
     for (const RemovedPart& out : spec.taken_out) names.push_back(out.name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 #include "topologies/build_size.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
@@ -23,24 +24,40 @@ struct DragonflyShape {
 /// links.
 class DragonflyRouter : public FabricRouter {
  public:
-  DragonflyRouter(const DragonflyShape& shape, int group_count)
-      : switches(shape.switches_a_group), groups(group_count), valiant(shape.valiant), seed(shape.seed) {}
+  /// `first`: see first_device in cluster.hpp.
+  DragonflyRouter(const DragonflyShape& shape, int group_count, DeviceId first)
+      : switches(shape.switches_a_group),
+        groups(group_count),
+        valiant(shape.valiant),
+        seed(shape.seed),
+        first_id(first) {}
   const int switches, groups;  // `switches`: number of switches of one group
   const bool valiant;
   const std::uint64_t seed;
+  const DeviceId first_id;
   struct Global {
     int out = 0, in = 0;  // switches at its ends, numbered within their groups
     LinkId wire = 0;
   };
   std::vector<int> switch_of;                // indexed by device; −1: none
   std::vector<LinkId> into;                  // indexed by device: its wire to its switch
+  DeviceId border = -1;                      // −1: there is none
+  std::vector<LinkId> to_border;             // indexed by switch
   std::vector<std::vector<LinkId>> local;    // indexed by group: switch · switches + switch
   std::vector<std::vector<Global>> globals;  // indexed by group · groups + group
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = switch_of_device(from), b = switch_of_device(to);
+    if (border >= 0 && (from == border ? b >= 0 : to == border && a >= 0)) {
+      if (from == border)
+        wires.insert(wires.end(), {to_border[b] ^ 1, into[to] ^ 1});
+      else
+        wires.insert(wires.end(), {into[from], to_border[a]});
+      return true;
+    }
     if (a < 0 || b < 0) return false;
-    const std::uint64_t hash = hash_numbers({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
+    const std::uint64_t hash =
+        hash_numbers({seed, static_cast<std::uint64_t>(from - first_id), static_cast<std::uint64_t>(to - first_id)});
     wires.push_back(into[from]);
     int present = a;
     const int ours = a / switches, theirs = b / switches;
@@ -105,23 +122,29 @@ class DragonflyFabric : public Fabric {
   std::string pair_routing() const override {
     return shape_.valiant ? fmt::format("Valiant by a hashed third group, seed {}", shape_.seed) : "minimal";
   }
-  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
-    const FabricView view(graph);
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec& spec) const override {
+    const FabricView view(graph, spec);
     const int a = shape_.switches_a_group;
-    const auto switches = static_cast<int>(graph.devices_of_kind(DeviceKind::network_switch).size());
     const std::vector<CableCount> cables = count_cables(view, 3, [&view, a](DeviceId x, DeviceId y) {
+      if (is_border(view, x) || is_border(view, y)) return -1;
       if (!is_switch(view, x) || !is_switch(view, y)) return 0;
       return index_of(view, x) / a == index_of(view, y) / a ? 1 : 2;
     });
-    return {{fmt::format("{} groups of {} switches", switches / a, a),
-             fmt::format("{}; {}", cables[0].text("to HCAs"), cables[1].text("within groups")), ""},
-            {"global links", cables[2].text("between groups"), ""}};
+    std::vector<FabricRow> rows{{fmt::format("{} groups of {} switches", groups(view.ends.size()), a),
+                                 fmt::format("{}; {}", cables[0].text("to HCAs"), cables[1].text("within groups")), ""},
+                                {"global links", cables[2].text("between groups"), ""}};
+    add_border_row(view, rows);
+    return rows;
   }
   void build(DeviceGraph&, const ClusterSpec&) const override;
 
  private:
   DragonflyShape shape_;
 
+  int groups(std::size_t hosts) const {
+    const auto hosts_a_group = static_cast<std::size_t>(shape_.hosts_a_switch * shape_.switches_a_group);
+    return static_cast<int>((hosts + hosts_a_group - 1) / hosts_a_group);
+  }
   BytesPerSecond link_rate(const ClusterSpec& spec) const {
     return shape_.link_rate.value > 0 ? shape_.link_rate : fastest_port(spec);
   }
@@ -136,7 +159,7 @@ void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, Dr
   router.switch_of.assign(static_cast<std::size_t>(first), -1);
   router.into.assign(static_cast<std::size_t>(first), -1);
   int host = 0;
-  for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) {
+  for (const DeviceId hca : fabric_hcas(graph, spec)) {
     const int switch_number = host++ / shape_.hosts_a_switch;
     router.switch_of[hca] = switch_number;
     router.into[hca] = graph.connect(hca, first + switch_number, hca_wire(spec, graph.devices()[hca].node));
@@ -187,19 +210,21 @@ void DragonflyFabric::require_groups(int groups, const Place& place) const {
 }
 
 void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
-  const int a = shape_.switches_a_group, hosts_a_group = shape_.hosts_a_switch * a;
-  const auto hosts = static_cast<int>(graph.devices_of_kind(DeviceKind::hca).size());
-  auto router = std::make_unique<DragonflyRouter>(shape_, (hosts + hosts_a_group - 1) / hosts_a_group);
+  const int a = shape_.switches_a_group;
+  auto router =
+      std::make_unique<DragonflyRouter>(shape_, groups(fabric_hcas(graph, spec).size()), first_device(graph, spec));
   require_groups(router->groups, spec.fabric_place);
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int s = 0; s < router->groups * a; ++s)
-    graph.add({fmt::format("group{}.{}", s / a, s % a), DeviceKind::network_switch, -1, s});
+    graph.add(fabric_switch(spec, fmt::format("group{}.{}", s / a, s % a), s));
   join_hosts(graph, spec, *router, first);
   const Wire local{LinkKind::uplink, link_rate(spec), spec.switch_latency};
   Wire global = local;
   if (shape_.global_rate.value > 0) global.rate = shape_.global_rate;
   join_switches(graph, local, *router, first);
   join_groups(graph, global, *router, first);
+  router->to_border = add_border(graph, spec, consecutive_numbers(first, router->groups * a));
+  if (!router->to_border.empty()) router->border = static_cast<DeviceId>(graph.devices().size()) - 1;
   graph.set_router(std::move(router));
 }
 

@@ -23,13 +23,14 @@ class EthernetFabric : public Fabric {
   std::string type() const override { return "ethernet"; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
   bool reduces_in_switches() const override { return false; }
+  bool has_top() const override { return true; }
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
-    const DeviceId middle = graph.add({hub_ ? "hub" : "switch", DeviceKind::network_switch, -1, 0});
+    const DeviceId middle = graph.add(fabric_switch(spec, hub_ ? "hub" : "switch", 0));
     BytesPerSecond slowest{HUGE_VAL};
     for (const NodeType* node : spec.types()) slowest = std::min(slowest, adapter_rate(*node));
     const LinkId medium = hub_ ? graph.add_shared("hub medium", LinkKind::ethernet, slowest * payload_) : -1;
-    for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) {
+    for (const DeviceId hca : fabric_hcas(graph, spec)) {
       Wire wire = hca_wire(spec, graph.devices()[hca].node);
       wire.rate = wire.rate * payload_;
       wire.medium = medium;
@@ -39,8 +40,8 @@ class EthernetFabric : public Fabric {
     graph.set_router(tree_router(graph));
   }
 
-  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
-    const FabricView view(graph);
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec& spec) const override {
+    const FabricView view(graph, spec);
     const std::string links = cables_of(view)[0].text("to HCAs");
     if (!hub_) return {{"Ethernet switch", links, ""}};
     const LinkId wire = graph.links_from(view.ends.front()).back();  // the cable to the hub was connected last

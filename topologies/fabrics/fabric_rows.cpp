@@ -35,9 +35,22 @@ std::vector<CableCount> count_cables(const FabricView& view, std::size_t kinds,
   return counts;
 }
 
+bool is_border(const FabricView& view, DeviceId d) { return is_switch(view, d) && view.name(d).ends_with("border"); }
+
 std::vector<CableCount> cables_of(const FabricView& view) {
-  return count_cables(view, 2,
-                      [&view](DeviceId a, DeviceId b) { return is_switch(view, a) && is_switch(view, b) ? 1 : 0; });
+  return count_cables(view, 2, [&view](DeviceId a, DeviceId b) {
+    if (is_border(view, a) || is_border(view, b)) return -1;
+    return is_switch(view, a) && is_switch(view, b) ? 1 : 0;
+  });
+}
+
+void add_border_row(const FabricView& view, std::vector<FabricRow>& rows) {
+  const CableCount cables = count_cables(view, 1, [&view](DeviceId a, DeviceId b) {
+                              return is_border(view, a) || is_border(view, b) ? 0 : -1;
+                            }).front();
+  if (cables.cables == 0) return;
+  rows.back().up = counted_noun(cables.cables, "link");
+  rows.push_back({"border switch", cables.text("from the switches above"), ""});
 }
 
 int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[d].index; }

@@ -37,8 +37,11 @@ std::vector<CableCount> count_cables(const FabricView&, std::size_t kinds,
                                      const std::function<int(DeviceId, DeviceId)>& kind_of);
 /// Counts the cables between ends and switches, then those between switches.
 std::vector<CableCount> cables_of(const FabricView&);
+/// Adds the border switch, if there is one.
+void add_border_row(const FabricView&, std::vector<FabricRow>&);
 
 bool is_switch(const FabricView&, DeviceId);
+bool is_border(const FabricView&, DeviceId);  ///< cables to other islands end there
 int index_of(const FabricView&, DeviceId);
 
 }  // namespace trainyard

@@ -225,6 +225,7 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
     }
     below = std::move(groups);
   }
+  if (!shape_.joined) add_border(graph, spec, below);
   graph.set_router(tree_router(graph));
 }
 

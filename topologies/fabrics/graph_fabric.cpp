@@ -24,12 +24,20 @@ struct StatedCable {
 /// A fabric that is specified link by link. Messages take the shortest paths.
 class GraphFabric : public Fabric {
  public:
-  GraphFabric(std::vector<std::string> switches, std::vector<StatedCable> cables)
-      : switches_(std::move(switches)), cables_(std::move(cables)) {}
+  GraphFabric(std::vector<std::string> switches, std::vector<StatedCable> cables, std::string border)
+      : switches_(std::move(switches)), cables_(std::move(cables)), border_(std::move(border)) {
+    std::ranges::stable_partition(switches_, [this](const std::string& name) { return name != border_; });  // last
+  }
 
   std::string type() const override { return "graph"; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
   std::string routing() const override { return pair_routing(); }
+  bool has_top() const override { return !border_.empty(); }
+  std::string border_refusal() const override {
+    return has_top() ? ""
+                     : fmt::format("it does not say where they end; expected `border: NAME`, one of its switches: {}",
+                                   fmt::join(switches_, ", "));
+  }
   BytesPerSecond slowest_stated_link() const override {
     BytesPerSecond slowest;
     for (const StatedCable& cable : cables_)
@@ -42,6 +50,7 @@ class GraphFabric : public Fabric {
  private:
   std::vector<std::string> switches_;
   std::vector<StatedCable> cables_;
+  std::string border_;  // the switch where cables to other islands end; "": not stated
 };
 
 /// Combines the cable's own figures and those of the HCAs at its ends.
@@ -66,13 +75,13 @@ Wire wire_of(const StatedCable& cable, const DeviceGraph& graph, const ClusterSp
 void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   std::map<std::string, DeviceId> ends;
   std::vector<std::string> names = switches_;
-  const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
+  const std::vector<DeviceId> hcas = fabric_hcas(graph, spec);
   for (const DeviceId hca : hcas) {
     names.push_back(graph.devices()[hca].name);
     ends[names.back()] = hca;
   }
   for (std::size_t i = 0; i < switches_.size(); ++i)
-    ends[switches_[i]] = graph.add({switches_[i], DeviceKind::network_switch, -1, static_cast<int>(i)});
+    ends[switches_[i]] = graph.add(fabric_switch(spec, switches_[i], static_cast<int>(i)));
   const auto end = [&](const std::string& name, const Place& place) {
     const auto found = ends.find(name);
     if (found == ends.end())
@@ -90,11 +99,12 @@ void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
 }
 
 /// Lists a small fabric cable by cable.
-std::vector<FabricRow> GraphFabric::rows(const DeviceGraph& graph, const ClusterSpec&) const {
+std::vector<FabricRow> GraphFabric::rows(const DeviceGraph& graph, const ClusterSpec& spec) const {
   constexpr int kMostListed = 24;
-  const FabricView view(graph);
+  const FabricView view(graph, spec);
   const std::vector<CableCount> cables = cables_of(view);
-  const std::vector<DeviceId> switches = graph.devices_of_kind(DeviceKind::network_switch);
+  std::vector<DeviceId> switches = graph.devices_of_kind(DeviceKind::network_switch);
+  std::erase_if(switches, [&view](DeviceId d) { return !view.contains(d); });
   std::vector<FabricRow> rows{{fmt::format("{} switches", switches.size()), cables[0].text("to HCAs"), ""}};
   if (cables[1].cables == 0) return rows;
   rows.front().detail += "; " + cables[1].text("between switches");
@@ -122,8 +132,8 @@ std::vector<std::string> read_switch_names(Fields& fields) {
   return names;
 }
 
-/// Keys: `switches: [NAME, …]`, `links: [{from, to, rate, latency, duplex}, …]`. Ends are switches or HCAs
-/// ("node0/hca1").
+/// Keys: `switches: [NAME, …]`, `links: [{from, to, rate, latency, duplex}, …]`, and `border`, the switch where cables to
+/// other islands end. Ends are switches or HCAs ("node0/hca1").
 std::shared_ptr<const Fabric> read_graph_fabric(Fields& fields) {
   fields.required_child("switches");
   const Node& links = fields.required_child("links");
@@ -147,7 +157,10 @@ std::shared_ptr<const Fabric> read_graph_fabric(Fields& fields) {
     link.finish();
     cables.push_back(std::move(cable));
   }
-  return std::make_shared<GraphFabric>(std::move(switches), std::move(cables));
+  const std::string border = fields.text("border", "");
+  if (!border.empty() && std::ranges::count(switches, border) == 0)
+    fields.refuse("border", fmt::format("no switch is named \"{}\"{}", border, hint(border, switches)));
+  return std::make_shared<GraphFabric>(std::move(switches), std::move(cables), border);
 }
 
 const Registration<FabricReader> registered_graph{fabric_types(), "graph", read_graph_fabric};

@@ -93,9 +93,18 @@ class DimensionOrderRouter : public FabricRouter {
   std::vector<LinkId> into_;          // indexed by device: its wire to its router or to the switch between the slices
   // Indexed by router and dimension: the wire to the next higher position; −1: none.
   std::vector<std::vector<LinkId>> up_;
+  DeviceId border_ = -1;           // −1: there is none
+  std::vector<LinkId> to_border_;  // indexed by router
 
   bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);
+    if (border_ >= 0 && (from == border_ ? b >= 0 : to == border_ && a >= 0)) {
+      if (from == border_)
+        wires.insert(wires.end(), {to_border_[b] ^ 1, into_[to] ^ 1});
+      else
+        wires.insert(wires.end(), {into_[from], to_border_[a]});
+      return true;
+    }
     const bool over_switch = a == kSwitch && b == kSwitch;
     if (!over_switch && (a < 0 || b < 0 || a / size_ != b / size_)) return false;
     wires.push_back(into_[from]);
@@ -153,6 +162,12 @@ class TorusFabric : public Fabric {
     return shape_.slices > 1 ? std::vector{LinkKind::ici, LinkKind::hca} : std::vector{LinkKind::ici};
   }
   int slices() const override { return shape_.slices; }
+  std::string border_refusal() const override {
+    return shape_.chips
+               ? "no collective library joins chips over their own links with nodes of another fabric; expected "
+                 "several slices of one fabric (slices: 2), or a job on each"
+               : "";
+  }
   std::shared_ptr<const ChipPlaces> chip_places(const ClusterSpec& spec) const override {
     if (!shape_.chips) return nullptr;
     const Grid grid = this->grid(spec);
@@ -269,8 +284,7 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   if (chips) require_chip_links(spec, grid);
   const BytesPerSecond rate = link_rate(spec);
   const auto first = static_cast<DeviceId>(graph.devices().size());
-  for (int n = 0; n < routers; ++n)
-    graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});
+  for (int n = 0; n < routers; ++n) graph.add(fabric_switch(spec, fmt::format("{}{}", chips ? "ici" : "router", n), n));
   const std::vector<int> positions = chips ? chip_positions(spec, grid) : std::vector<int>{};
   std::vector<bool> wrap;
   for (const int length : grid.dims) wrap.push_back(wraps(length));
@@ -283,8 +297,9 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   };
   const auto links = 2 * static_cast<int>(grid.dims.size());  // links of a router, over which a chip can send at once
   int i = 0;
-  for (const DeviceId end : graph.devices_of_kind(chips ? DeviceKind::gpu : DeviceKind::hca)) {
-    const int node = graph.devices()[end].node, position = chips ? i / size * size + positions[i % size] : node;
+  for (const DeviceId end : chips ? graph.devices_of_kind(DeviceKind::gpu) : fabric_hcas(graph, spec)) {
+    const int node = graph.devices()[end].node,
+              position = chips ? i / size * size + positions[i % size] : node - spec.first_node;
     attach(end, first + position, position, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
     ++i;
   }
@@ -298,6 +313,8 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
     for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))
       attach(hca, network, DimensionOrderRouter::kSwitch, hca_wire(spec, graph.devices()[hca].node));
   }
+  router->to_border_ = add_border(graph, spec, consecutive_numbers(first, routers));
+  if (!router->to_border_.empty()) router->border_ = static_cast<DeviceId>(graph.devices().size()) - 1;
   graph.set_router(std::move(router));
 }
 
@@ -317,16 +334,17 @@ std::string TorusFabric::grid_text(const Grid& grid) const {
 }
 
 std::vector<FabricRow> TorusFabric::rows(const DeviceGraph& graph, const ClusterSpec& spec) const {
-  const FabricView view(graph);
+  const FabricView view(graph, spec);
   const std::vector<CableCount> cables = cables_of(view);
   const bool several = shape_.slices > 1;
-  const std::size_t routers = graph.devices_of_kind(DeviceKind::network_switch).size() - (several ? 1 : 0);
+  const Grid grid = this->grid(spec);
   std::vector<FabricRow> rows{
-      {fmt::format("{}{} of {}", several ? fmt::format("{} slices, each a ", shape_.slices) : "", grid_text(grid(spec)),
+      {fmt::format("{}{} of {}", several ? fmt::format("{} slices, each a ", shape_.slices) : "", grid_text(grid),
                    shape_.chips ? "chips" : "nodes"),
-       fmt::format("{} routers, {}, {}", routers, cables[1].text("between neighbours"),
+       fmt::format("{} routers, {}, {}", grid.size() * shape_.slices, cables[1].text("between neighbours"),
                    cables[0].text(fmt::format("to {}s", view.end_word))),
        ""}};
+  add_border_row(view, rows);
   if (!several) return rows;
   CableCount adapters;
   for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca))

@@ -65,7 +65,8 @@ DeviceId middle_of(const ClusterMachine& machine, std::vector<DeviceId> leaves) 
 }
 
 SwitchActors network_tree(const ClusterMachine& machine, const std::vector<Actor>& members) {
-  if (machine.spec().fabric && !machine.spec().fabric->reduces_in_switches()) return {};
+  for (const ClusterSpec& part : machine.spec().parts())
+    if (part.fabric && !part.fabric->reduces_in_switches()) return {};
   std::vector<DeviceId> leaves;
   for (const Actor member : members) {
     const DeviceId hca = machine.hca_of(member);

@@ -327,7 +327,7 @@ void NodeDrawing::draw_fabric() {
     behind_.box(kMargin, y, width, 44, "#f3ead9", kFabric, row.title, row.detail);
     y += 44;
   }
-  if (!rail_switch_.empty() && !spec_.fabric->joins_rails()) {
+  if (!rail_switch_.empty() && !spec_.fabric_of(node_)->joins_rails()) {
     y += 16;
     behind_.text(kMargin, y, "rails: no switch joins them", {});
   }

@@ -59,11 +59,11 @@ void read_island(NodeGroup& group, Fields& fields, const Catalog& catalog) {
                                                  "Fabric of these nodes alone, as in cluster.fabric, for example "
                                                  "leaf-spine; `links` join it with that of the first nodes. Default: "
                                                  "cluster.fabric joins these nodes, too."});
-  const Node* cables = fields.child_unless_null(
-      {"links",
-       "Cables between the top switch of this fabric and that of cluster.fabric: {count: 8, rate: 400 Gbit/s, latency: "
-       "1 us}, where latency is that of the cable alone.",
-       "with a fabric of these nodes"});
+  const Node* cables = fields.child_unless_null({"links",
+                                                 "Cables between this fabric and cluster.fabric: {count: 8, rate: 400 "
+                                                 "Gbit/s, latency: 1 us}, where latency is that "
+                                                 "of the cable alone.",
+                                                 "with a fabric of these nodes"});
   if (!fabric) {
     if (cables)
       fields.refuse("links", "these nodes have no other fabric than cluster.fabric; expected `fabric` beside it");
@@ -92,16 +92,14 @@ void read_island(NodeGroup& group, Fields& fields, const Catalog& catalog) {
   group.island = std::make_shared<const ClusterSpec>(std::move(island));
 }
 
-/// Throws UserError if cables to other islands cannot end at the top of each fabric.
+/// Throws UserError if cables cannot join the fabrics of all islands.
 void require_joinable_islands(const ClusterSpec& spec) {
   if (!spec.has_islands()) return;
   for (const ClusterSpec& part : spec.parts()) {
     const std::string what = part.island > 0 ? fmt::format("cluster.nodes.{}.fabric", part.island) : "cluster.fabric";
-    if (!part.fabric->has_top())
+    if (const std::string refusal = part.fabric->border_refusal(); !refusal.empty())
       fail(part.fabric_place,
-           fmt::format("{}: {} has no switch at its top, where cables to another fabric could end; expected "
-                       "nonblocking, or a folded Clos with routing: spray and joined rails, such as leaf-spine",
-                       what, part.fabric->title()));
+           fmt::format("{}: no cables can lead from {} to another fabric: {}", what, part.fabric->title(), refusal));
     if (part.sharp)
       fail(part.fabric_place,
            fmt::format("{}: sharp: switches reduce for the nodes of one fabric only, but cables join several", what));

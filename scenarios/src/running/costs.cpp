@@ -267,10 +267,12 @@ BoughtNetwork bought_network(const ClusterSpec& cluster, const Purchase& purchas
     const std::string name = part.fabric_name.empty() ? part.fabric->type() : part.fabric_name;
     const std::string unknown = fmt::format("network, since the parts of {} are not known", name);
     try {
-      const std::optional<NetworkDesign> design = network_of_fabric(part, purchase.switch_ports);
+      std::optional<NetworkDesign> design = network_of_fabric(part, purchase.switch_ports);
       if (!design) return {0, 0, fmt::format("{} with switches of {} ports", unknown, purchase.switch_ports)};
+      if (part.border_cables > 0)
+        add_border(*design, part.border_cables, part.fabric->has_top(), purchase.switch_ports);
       all.switches += design->switches;
-      all.cables += design->cables();
+      all.cables += design->cables() - design->border_cables;  // those to other fabrics are counted once
     } catch (const UserError& e) {
       return {0, 0, fmt::format("{}: {}", unknown, e.what())};
     }

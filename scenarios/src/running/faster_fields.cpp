@@ -126,17 +126,8 @@ class FasterFields {
                        "fabric", *cluster->find("nodes")->items[static_cast<std::size_t>(part.island)].find("fabric")));
     const std::string& node_fabric = s_.cluster.node.fabric;
     const Node entry = Catalog().resolve("fabric", named ? *named : Node::scalar_node(node_fabric, s_.document.place));
-    const Fabric& fabric = *s_.cluster.fabric;
     if (is(kLatency)) time("cluster.fabric.switch_latency", s_.cluster.switch_latency.seconds());
-    if (is(fabric.joins_chips() ? LinkKind::ici : LinkKind::uplink)) {
-      BytesPerSecond links = stated_rate(entry, "link_rate");
-      if (links.value == 0 && !fabric.joins_chips() && !entry.find("links"))
-        links = fabric.type() == "torus" || fabric.type() == "ring" ? fastest_node(s_.cluster) : fastest_port(parts[0]);
-      network_rate("cluster.fabric.link_rate", links);
-      network_rate("cluster.fabric.global_rate", stated_rate(entry, "global_rate"));
-    }
-    if (const Node* links = entry.find("links"))
-      for (std::size_t i = 0; i < links->items.size(); ++i) add_cable(links->items[i], i);
+    add_links("cluster.fabric", parts.front(), entry);
     if (!named && sets_.size() > before)
       sets_.emplace(sets_.begin() + static_cast<std::ptrdiff_t>(before), "cluster.fabric", node_fabric);
   }
@@ -145,15 +136,28 @@ class FasterFields {
   void add_island(const ClusterSpec& part, const Node& entry) {
     const std::string path = fmt::format("cluster.nodes.{}.", part.island);
     const IslandLinks& links = s_.cluster.others[static_cast<std::size_t>(part.island) - 1].links;
-    if (is(LinkKind::uplink)) {
-      network_rate(path + "links.rate", links.rate);
-      const BytesPerSecond rate = stated_rate(entry, "link_rate");
-      if (!part.fabric->levels().empty())
-        network_rate(path + "fabric.link_rate", rate.value > 0 ? rate : fastest_port(part));
-    }
+    if (is(LinkKind::uplink)) network_rate(path + "links.rate", links.rate);
+    add_links(path + "fabric", part, entry);
     if (!is(kLatency)) return;
     time(path + "links.latency", links.latency.seconds());
     time(path + "fabric.switch_latency", part.switch_latency.seconds());
+  }
+
+  /// Adds the rates of the links inside a fabric.
+  void add_links(const std::string& path, const ClusterSpec& part, const Node& entry) {
+    const Fabric& fabric = *part.fabric;
+    const bool is_torus = fabric.type() == "torus" || fabric.type() == "ring";
+    if (is(fabric.joins_chips() ? LinkKind::ici : LinkKind::uplink)) {
+      BytesPerSecond links = stated_rate(entry, "link_rate");
+      if (links.value == 0 && !fabric.joins_chips() &&
+          (is_torus || fabric.type() == "dragonfly" || !fabric.levels().empty()))
+        links = is_torus ? fastest_node(part) : fastest_port(part);
+      network_rate(path + ".link_rate", links);
+      network_rate(path + ".global_rate", stated_rate(entry, "global_rate"));
+    }
+    if (const Node* links = entry.find("links"))
+      for (std::size_t i = 0; i < links->items.size(); ++i)
+        add_cable(links->items[i], fmt::format("{}.links.{}", path, i));
   }
 
   /// Returns the rate that a map states; 0: it states none.
@@ -163,8 +167,7 @@ class FasterFields {
     return node && node->kind == Node::Kind::scalar ? parse_bandwidth(node->scalar) : BytesPerSecond{0};
   }
 
-  void add_cable(const Node& cable, std::size_t number) {
-    const std::string path = fmt::format("cluster.fabric.links.{}", number);
+  void add_cable(const Node& cable, const std::string& path) {
     const auto at_hca = [&cable](const char* end) {
       const Node* node = cable.find(end);
       return node && node->scalar.find('/') != std::string::npos;

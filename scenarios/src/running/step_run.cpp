@@ -35,7 +35,9 @@ std::string words_of_dead_links(const Scenario& s) {
 /// Describes why ranks differ: their routes, if the fabric hashes them, otherwise the first reason that folding found.
 std::string reason_of_classes(const Scenario& s, const std::vector<std::string>& reasons) {
   const std::string first = reasons.empty() ? "" : reasons.front();
-  const bool is_hashed = s.cluster.fabric && s.cluster.fabric->routing().starts_with("hashed");
+  const bool is_hashed = std::ranges::any_of(s.cluster.parts(), [](const ClusterSpec& part) {
+    return part.fabric && part.fabric->routing().starts_with("hashed");
+  });
   if (!is_hashed || first.find("another speed") != std::string::npos) return first;
   return "hashed routes meet on other uplinks for each of them; routing: spray in cluster.fabric folds more ranks";
 }

@@ -22,11 +22,17 @@ JoinedNodes::JoinedNodes(const ClusterName& cluster, const SizeQuestion& questio
     groups_.push_back({read_node(catalog.resolve("node", Node::scalar_node(node)), catalog), nodes});
   };
   add(cluster.node, cluster.nodes);
-  if (!cluster.beside.empty()) add(cluster.beside, cluster.beside_nodes);
+  const Purchase& purchase = question_.prices().purchase;
+  if (cluster.beside.empty())
+    keeps_fabric_ = purchase.owned_fabric(cluster.node) && cluster.nodes <= purchase.number_owned(cluster.node);
+  else if (const Purchase::OwnedFabric* owned = purchase.owned_fabric(cluster.beside))
+    border_cables_ = Fields(owned->links, "links").integer<int>("count", 1);
+  else
+    add(cluster.beside, cluster.beside_nodes);
 }
 
 bool JoinedNodes::are_joined() const {
-  return (groups_.size() > 1 || groups_.front().nodes > 1) &&
+  return !keeps_fabric_ && (groups_.size() > 1 || groups_.front().nodes > 1 || border_cables_ > 0) &&
          std::ranges::all_of(groups_, [](const Group& group) { return group.type.fabric.empty(); });
 }
 
@@ -45,7 +51,9 @@ NetworkDesign JoinedNodes::design(const std::string& kind, int ports) const {
                                 groups_.front().type.hcas, groups_.back().type.hcas));
   if (network.rails && !network.joined && groups_.size() > 1)
     throw UserError(fmt::format("{}: it joins nodes of one type; rail-optimized joins both", kind));
-  return design_network(network, request(ports));
+  NetworkDesign design = design_network(network, request(ports));
+  if (border_cables_ > 0) add_border(design, border_cables_, network.joined, ports);
+  return design;
 }
 
 int JoinedNodes::nodes_of_rack(const NodeType& type) const {
@@ -66,6 +74,7 @@ std::vector<SizeCables> JoinedNodes::cables(const NetworkDesign& design) const {
   std::vector<SizeCables> all;
   for (const CablesOfLength& cables : plan_cables(cabled_network(design), floor).cables)
     all.push_back({cables.optical, cables.length, cables.count});
+  if (design.border_cables > 0) all.back().count += design.border_cables + design.border_links;
   return all;
 }
 

@@ -55,11 +55,14 @@ class NetworkComparison {
       networks_.reason =
           network_reason(answer_, networks_, full_of_choice()) +
           (answer_.counted_network.empty() ? "; all other figures are those without --network"
-                                           : fmt::format("; all other figures count {}", answer_.counted_network));
+                                           : fmt::format("; all other figures count {}", answer_.counted_network)) +
+          kept_fabrics();
     answer_.networks = std::move(networks_);
   }
 
-  SizeRow row_on(const SizeRow& cluster, const std::string& kind) { return joined(cluster, kind).row; }
+  SizeRow row_on(const SizeRow& cluster, const std::string& kind) {
+    return is_joined(cluster) ? joined(cluster, kind).row : cluster;
+  }
 
  private:
   SizeAnswer& answer_;
@@ -115,6 +118,17 @@ class NetworkComparison {
     if (std::ranges::any_of(networks_.rows, is_same) || !is_joined(cluster)) return nullptr;
     const auto found = std::ranges::find_if(own_rows_, is_same);
     return found == own_rows_.end() ? nullptr : &*found;
+  }
+
+  /// States the fabrics that owned nodes keep beside the networks of the table; "": there are none.
+  std::string kept_fabrics() const {
+    std::set<std::string> fabrics;
+    for (const SizeNetwork& row : networks_.rows)
+      if (const int cables = JoinedNodes(row, question_).border_cables(); cables > 0)
+        fabrics.insert(fmt::format(
+            "the {} x {} that are owned keep their fabric, which {} with that of the bought nodes", row.beside_nodes,
+            row.beside, counted_noun(cables, "cable") + (cables == 1 ? " joins" : " join")));
+    return fabrics.empty() ? "" : fmt::format("; {}", fmt::join(fabrics, "; "));
   }
 
   /// Adds a cluster with a network to the table.
@@ -248,7 +262,7 @@ class NetworkComparison {
       design = nodes.design(kind, type_.ports);
       network.fabric = design.fabric(type_.keys);
       Node document = cluster.document;
-      set_field(document, "cluster.fabric", network.fabric);
+      set_field(document, path_of_fabric(document, cluster.node), network.fabric);
       question_.take_answer(std::move(document), joined.row);
     } catch (const UserError& e) {
       network.error = e.what();
@@ -416,14 +430,7 @@ class NetworkComparison {
 
 void check_networks(const SizeQuestion& question) {
   for (const std::string& kind : question.options().networks) read_network_kind(kind, "--network");
-  if (question.options().networks.empty()) return;
-  read_question_switch(question);
-  for (const Purchase::OwnedFabric& owned : question.prices().purchase.owned_fabrics)
-    fail(owned.fabric.place,
-         fmt::format("prices.purchase.owned.{0}.fabric: --network chooses one network for all nodes of a job. "
-                     "Expected `owned: {{{0}: {1}}}`, which lets it choose that of both; or in place of --network "
-                     "the fabric of the bought nodes, such as --set cluster.fabric=leaf-spine",
-                     owned.node, question.prices().purchase.number_owned(owned.node)));
+  if (!question.options().networks.empty()) read_question_switch(question);
 }
 
 void compare_networks(SizeAnswer& answer, const SizeQuestion& question, const NetworkSearch& search) {

@@ -22,7 +22,8 @@ struct QuestionSwitch {
   std::vector<std::string> keys;  ///< "switch: quantum-2"
 };
 
-/// The nodes that a network joins: bought ones, and owned ones of another type in the same job.
+/// The nodes that a network joins: bought ones, and owned ones of another type in the same job. Owned nodes that keep a
+/// fabric of their own (Purchase::owned_fabrics) are not among them: cables lead from the network to that fabric.
 class JoinedNodes {
  public:
   /// The question must outlive this object. Throws UserError for a type of nodes that the catalog lacks.
@@ -30,6 +31,8 @@ class JoinedNodes {
 
   /// Returns true if switches join them.
   bool are_joined() const;
+  /// Returns the number of cables to the fabric that owned nodes keep; 0: no owned nodes keep one.
+  int border_cables() const { return border_cables_; }
   /// Returns the nodes and their adapters. Nodes of unlike numbers of adapters count as one node for each adapter.
   NetworkRequest request(int ports) const;
   /// Designs a kind of network ("2:1 on rails"). Throws UserError, also for rails between nodes of unlike numbers of adapters.
@@ -49,6 +52,8 @@ class JoinedNodes {
   };
   const SizeQuestion& question_;
   std::vector<Group> groups_;  // bought nodes, then owned ones
+  bool keeps_fabric_ = false;  // the nodes are owned ones that keep their fabric
+  int border_cables_ = 0;      // cables to the fabric that owned nodes keep
 
   bool have_equal_adapters() const;
   int nodes_of_rack(const NodeType&) const;

@@ -312,6 +312,14 @@ Node sized_scenario(const Node& original, const std::string& model, const NodeTy
   return document;
 }
 
+std::string path_of_fabric(const Node& document, const std::string& node) {
+  const Node* nodes = document.find("cluster")->find("nodes");
+  if (nodes && nodes->kind == Node::Kind::list && nodes->items.back().find("fabric") &&
+      nodes->items.back().find("node")->scalar == node)
+    return fmt::format("cluster.nodes.{}.fabric", nodes->items.size() - 1);
+  return "cluster.fabric";
+}
+
 PlanSpaceOptions sized_space(const PlanQuestion& question, const Node& document) {
   PlanSpaceOptions space;
   if (!question.own && document.find("plan")->find("pipeline") == nullptr) {

@@ -43,6 +43,9 @@ std::optional<Site> site_beside(Site, const OwnedNodes&, const Catalog&);
 Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched,
                     const OwnedNodes* beside = nullptr, const Purchase* purchase = nullptr);
 
+/// Returns the path of the fabric that joins the bought nodes of this type in a document that `sized_scenario` made.
+std::string path_of_fabric(const Node& document, const std::string& node);
+
 /// Returns the plans that a size considers: schedules 1f1b and interleaved-1f1b unless the document states a pipeline
 /// or its plan is its own, and no pipelines on TPUs.
 PlanSpaceOptions sized_space(const PlanQuestion&, const Node& document);

@@ -98,8 +98,9 @@ bool RowSearch::tries_new_plans(const SizeRow& row) {
 
 /// Reads the question for a plan on the nodes of a request, with its fabric between them.
 PlanQuestion RowSearch::plans_of(const SizeCase& size_case, const RowRequest& request, Overrides overrides) const {
-  if (!request.fabric.empty()) overrides.emplace_back("cluster.fabric", request.fabric);
-  return read_plan_question(question_.scenario(size_case, request.nodes, true), question_.name(), overrides);
+  const Node document = question_.scenario(size_case, request.nodes, true);
+  if (!request.fabric.empty()) overrides.emplace_back(path_of_fabric(document, size_case.node.name), request.fabric);
+  return read_plan_question(document, question_.name(), overrides);
 }
 
 void RowSearch::take_batch(const SizeCase& size_case, const RowRequest& request, std::int64_t batch,

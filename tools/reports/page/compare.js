@@ -9,7 +9,7 @@ const half = page.labels.of_pass;
 const timePath = i => all[i].post_training ? 'post_training.step_time_s' : all[i].generation ? 'generation.time_s' : 'step_time_s';
 const passPath = kind => i => all[i][kind] ? 'step_time_s' : null;
 
-/// Who is fastest, who is cheapest and who has the most tokens a joule, each in a sentence.
+/// Three sentences: who is fastest, who is cheapest to rent and to own, and who has the most tokens a joule.
 function verdict() {
   heading('Side by side: ' + names.join(', '), `${all.length} scenarios`);
   const least = (path, sign = 1) => {
@@ -17,16 +17,20 @@ function verdict() {
     return known.length < 2 || kinds.size > 1 ? null : known.sort((a, b) => sign * (of(a, path) - of(b, path)));
   };
   const isTie = (path, order) => Math.abs(of(order[0], path) / of(order[1], path) - 1) < 0.005;
-  const sentence = (words, path, unit, order, ends) => order && isTie(path, order)
-    ? el('p', {}, `${names[order[0]]} and ${names[order[1]]} differ by less than 0.5 %: ${names[order[0]]} ${words === 'fast' ? 'has the most ' : ''}${ends}, `, figure(`scenarios.${order[0]}.${path}`, unit), '.') : order ? el('p', {}, words === 'fast' ? el('b', {}, `${names[order[0]]} has the most ${ends}: `, figure(`scenarios.${order[0]}.${path}`, unit), ', ', units.signed(of(order[0], path) / of(order[1], path) - 1), ` beside ${names[order[1]]}.`)
-    : [`${names[order[0]]} ${ends}: `, figure(`scenarios.${order[0]}.${path}`, unit), ', ', units.signed(of(order[0], path) / of(order[1], path) - 1), ` beside ${names[order[1]]}.`]) : null;
+  const clause = (path, order, ends) => !order ? [] : isTie(path, order)
+    ? [`${names[order[0]]} and ${names[order[1]]} differ by less than 0.5 %: ${names[order[0]]} ${ends}, `, figure(`scenarios.${order[0]}.${path}`, 'number')]
+    : [`${names[order[0]]} ${ends}: `, figure(`scenarios.${order[0]}.${path}`, 'number'), ', ', units.signed(of(order[0], path) / of(order[1], path) - 1), ` beside ${names[order[1]]}`];
+  const sentence = (...clauses) => {
+    const said = clauses.filter(c => c.length);
+    return said.length ? el('p', {}, ...said.flatMap((c, i) => i ? ['; ', ...c] : c), '.') : null;
+  };
   const [rate, words] = isLoop ? ['post_training.samples_per_s', 'answers a second'] : isEngine ? ['generation.tokens_per_s', 'generated tokens a second']
     : first.tokens_per_s ? ['tokens_per_s', 'tokens a second'] : ['samples_per_s', 'samples a second'];
-  const money = isEngine ? () => null : least;
-  section('Verdict', kinds.size > 1 ? el('p', {}, 'Steps, loops and engines that answer prompts have no rate in common.') : null, sentence('fast', rate, 'number', least(rate, -1), words),
-    sentence('', 'money.per_million', 'number', money('money.per_million'), `costs least to rent for a million ${things} (${currency})`),
-    sentence('', 'money.ownership.per_million', 'number', money('money.ownership.per_million'), `costs least to own for a million ${things} (${currency})`),
-    sentence('', 'tokens_per_J', 'number', money('tokens_per_J', -1), 'has the most tokens a joule'));
+  const money = isEngine ? () => null : least, fast = clause(rate, least(rate, -1), `has the most ${words}`);
+  section('Verdict', kinds.size > 1 ? el('p', {}, 'Steps, loops and engines that answer prompts have no rate in common.') : null, fast.length ? el('p', {}, el('b', {}, ...fast, '.')) : null,
+    sentence(clause('money.per_million', money('money.per_million'), `costs least to rent for a million ${things} (${currency})`),
+      clause('money.ownership.per_million', money('money.ownership.per_million'), `costs least to own for a million ${things} (${currency})`)),
+    sentence(clause('tokens_per_J', money('tokens_per_J', -1), 'has the most tokens a joule')));
 }
 
 function figures() {

@@ -7,7 +7,9 @@ const at = (path, unit) => ({text: figure(path, unit), sort: value(answer, path)
 
 function verdict() {
   heading('Nodes for ' + answer.name, `${rows.length} training${rows.length === 1 ? '' : 's'} on ${answer.cluster} for ${units.seconds(answer.horizon_s)}`);
-  section('Verdict', el('p', {}, el('b', {}, answer.verdict)), el('p', {}, answer.limit), answer.left_out ? el('p', {class: 'quiet'}, 'Left out: ' + answer.left_out) : null);
+  const [takes, ...more] = sentences(answer.verdict), [limits, ...why] = sentences(answer.limit);
+  const change = more.find(s => /would be enough|is enough either|on a cluster of its own/.test(s)) || more.find(s => s.startsWith('Steps take '));
+  section('Verdict', ...verdictOf(takes, limits, change, [...more.filter(s => s !== change), ...why]), answer.left_out ? el('p', {class: 'quiet'}, 'Left out: ' + answer.left_out) : null);
   const card = (shown, name) => el('div', {class: 'card'}, el('b', {}, shown), el('span', {}, name));
   const cost = (answer.costs || [])[0];
   main.append(el('div', {class: 'cards'}, card(figure('nodes', 'number'), `nodes, ${answer.spares} of them spare`),
@@ -113,7 +115,7 @@ function tables() {
       {text: digits(r.failures), sort: r.failures}, {text: digits(r.preemptions), sort: r.preemptions}, r.in_time ? 'yes' : el('span', {class: 'bad'}, 'no')]), true),
     el('p', {class: 'quiet'}, `Nodes: of each stay. Repeated: steps that failures or preemption undid.`));
   section('Steps', table([{name: 'training'}, {name: 'nodes', number: true}, {name: 'step', number: true}, {name: '80 % interval', number: true}, {name: 'alone', number: true}, {name: 'memory'}],
-    answer.steps.map((s, i) => [s.training, at(`steps.${i}.nodes`, 'number'), at(`steps.${i}.step_time_s`, 'seconds'), s.step_time_interval_s ? s.step_time_interval_s.map(units.seconds).join(' to ') : '–',
+    answer.steps.map((s, i) => [s.training, at(`steps.${i}.nodes`, 'number'), at(`steps.${i}.step_time_s`, 'seconds'), s.step_time_interval_s ? s.step_time_interval_s.map(v => units.seconds(v)).join(' to ') : '–',
       at(`steps.${i}.alone_time_s`, 'seconds'), s.out_of_memory_probability < 0.05 ? 'fits' : el('span', {class: 'bad'}, 'at risk, ', figure(`steps.${i}.out_of_memory_probability`, 'share'))]), true), el('p', {class: 'quiet'}, 'Alone: the whole training with its checkpoints, if nothing interrupts it. At risk: the probability to run out of memory.'));
 }
 

@@ -56,6 +56,21 @@ function figure(path, unit) {
 /// The interval that holds a figure with a probability of 80 %; null: the answer has none.
 const likely = (path, unit) => value(answer, path) ? [el('br'), figure(path + '.0', unit), ' to ', figure(path + '.1', unit), ' with a probability of 80 %'] : null;
 
+/// A faster resource in the words of the report.
+function faster(w) {
+  const removed = {'staleness of 1': 'a staleness of 1', stragglers: 'no stragglers', 'slow links': 'all links at their full rate'}[w.resource];
+  if (removed) return removed;
+  const less = {latency: 'network latency', framework: 'software overheads', 'loop software': 'software of the loop', 'measured step': 'measured step'}[w.resource];
+  const more = {compute: 'GPU FLOP/s', memory: 'GPU memory bandwidth', staleness: 'staleness', nodes: 'nodes',
+    'nodes that generate': 'nodes that generate', 'nodes that train': 'nodes that train'}[w.resource] || w.resource + ' rate';
+  return named(less ? `1/${w.factor} of the ${less}` : `${w.factor} × ${more}`);
+}
+
+const sentences = text => (text || '').split(/(?<=\.) +/).filter(Boolean);
+/// A verdict: what it takes in bold, what limits it, what to change, and further sentences in quiet words.
+const verdictOf = (takes, limits, changes, further) => [el('p', {}, el('b', {}, takes)), limits ? el('p', {}, limits) : null, changes ? el('p', {}, changes) : null,
+  further.length ? el('p', {class: 'quiet'}, further.join(' ')) : null];
+
 const isBlank = cell => ['–', ''].includes(cell && cell.text !== undefined ? cell.text : cell);
 /// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words, hint, screen}]; screen: not on paper. `sortable`: the heads are buttons.
 /// `kind`: full, if paper has all rows on one side, as of parts with their sum.
@@ -190,6 +205,7 @@ function takeColours() {
 }
 Chart.defaults.animation = false;
 Chart.defaults.maintainAspectRatio = false;
+Chart.defaults.scale.ticks.autoSkipPadding = 8;
 Chart.defaults.font.family = 'system-ui, Helvetica, Arial, sans-serif';
 Chart.defaults.plugins.legend.labels.boxWidth = 12;
 takeColours();

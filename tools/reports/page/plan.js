@@ -21,15 +21,28 @@ function rows(title, list, first, words) {
     words ? el('p', {class: 'quiet'}, words) : null);
 }
 
+/// What this plan saves beside others, and what a faster machine would save: clauses of one sentence.
+function gains() {
+  const all = [['own', 'the scenario\'s own plan'], ['rule_of_thumb', 'the plan by a rule of thumb']].filter(([key]) => answer[key] && answer[key].fits && answer[key].step_time_s > best.step_time_s)
+    .map(([key, name]) => [`in place of ${name}, which takes `, figure(key + '.step_time_s', 'seconds'), `, it saves ${units.share(1 - best.step_time_s / answer[key].step_time_s)}`]);
+  const near = (answer.neighbours || []).filter(row => row.fits)[0];
+  if (!all.length && near) all.push([`no other choice that was simulated is faster; the next, ${near.change}, takes `, figure(`neighbours.${answer.neighbours.indexOf(near)}.step_time_s`, 'seconds')]);
+  const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share), most = tried[0];
+  if (most && most.w.saves_share >= 0.005) all.push([`of the machine, ${faster(most.w)} saves `, figure(`what_if.${most.i}.saves_share`, 'share'), ' of a step']);
+  else if (most) all.push(['of the machine, no single faster resource saves 0.5 % of a step']);
+  if (!all.length) return [['No other plan was simulated']];
+  return [['What to change: ', ...all[0]], ...all.slice(1)];
+}
+
 function summary() {
   heading('Plans for ' + answer.scenario, `${counted(answer.plans + answer.simulated_outside, 'plan')} on ${counted(answer.gpus, 'GPU')}: ${digits(answer.judged)} judged, ${digits(answer.simulated)} simulated; ` +
     (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes * (1 - answer.headroom))}` : answer.proved ? `the best is proved: no other combination of the searched fields that ${answer.headroom ? 'leaves the headroom' : 'fits'} has a bound below it`
       : `not proved: ${counted(answer.open, 'plan')} may be faster` + (answer.open_floor_s > 0 ? `, none takes less than ${units.seconds(answer.open_floor_s)}` : '')));
   if (!best) return;
-  const beside = [['own', 'the scenario\'s own plan'], ['rule_of_thumb', 'the plan by a rule of thumb']].filter(([key]) => answer[key] && answer[key].fits)
-    .flatMap(([key, name], i) => [i ? ', ' : '', `${name} takes `, figure(key + '.step_time_s', 'seconds'), ` (${units.signed(answer[key].step_time_s / best.step_time_s - 1)})`]);
+  const limit = answer.bottleneck;
   section('Verdict', el('p', {}, el('b', {}, 'The fastest plan that was found takes ', figure('best.0.step_time_s', 'seconds'), ' a step: ', best.plan, '.')),
-    beside.length ? el('p', {}, 'Beside it, ', ...beside, '.') : null);
+    limit && limit.resource ? el('p', {}, `What limits it most is ${limit.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.') : null,
+    el('p', {}, ...gains().flatMap((words, i) => i ? ['; ', ...words] : words), '.'));
   const card = (path, unit, name, interval) => value(answer, path) === undefined ? null
     : el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name, interval ? likely(interval, unit) : null));
   main.append(el('div', {class: 'cards'}, card('best.0.step_time_s', 'seconds', 'step time of the best', 'best.0.step_time_interval_s'), card('best.0.samples_per_s', 'number', 'samples/s'),

@@ -16,16 +16,6 @@ function partsOf(breakdown) {
   return parts.filter(([, s]) => s > 0).sort((a, b) => place(a) - place(b));
 }
 
-/// A faster resource in the words of the report.
-function faster(w) {
-  const removed = {'staleness of 1': 'a staleness of 1', stragglers: 'no stragglers', 'slow links': 'all links at their full rate'}[w.resource];
-  if (removed) return removed;
-  const less = {latency: 'network latency', framework: 'software overheads', 'loop software': 'software of the loop', 'measured step': 'measured step'}[w.resource];
-  const more = {compute: 'GPU FLOP/s', memory: 'GPU memory bandwidth', staleness: 'staleness', nodes: 'nodes',
-    'nodes that generate': 'nodes that generate', 'nodes that train': 'nodes that train'}[w.resource] || w.resource + ' rate';
-  return named(less ? `1/${w.factor} of the ${less}` : `${w.factor} × ${more}`);
-}
-
 /// The half that limits a loop, in a sentence.
 const limitOf = loop => ({training: 'What limits it: training.', generation: 'What limits it: generation.', 'both in turn': 'Generation and training follow each other.'})[loop.limit];
 /// The part of a loop that trains. Without rollouts there is no other half.
@@ -77,7 +67,7 @@ function verdict() {
     ? [' (', figure('step_time_interval_s.0', 'seconds'), ' to ', figure('step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : [];
   const time = value(answer, 'training_time_s') ? [answer.post_training ? ', all its steps ' : ', the whole training ', figure('training_time_s', 'seconds')] : [];
   const training = answer.post_training ? [] : time;
-  const room = memory && memory.peak ? [`. Its memory ${{yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || `is ${answer.fits_in_words}`}: `,
+  const room = memory && memory.peak ? [`; its memory ${{yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || `is ${answer.fits_in_words}`}: `,
     figure(memory.device ? 'memory_bytes.device' : 'memory_bytes.peak', 'bytes'), ' of ', figure('memory_bytes.capacity', 'bytes'), ' a GPU.'] : ['.'];
   const loop = answer.post_training, engines = answer.generation;
   const unmeasured = r => r && r.unmeasured ? ` The interval does not cover what no measured ${loop ? 'loop' : 'engine'} has: ${r.unmeasured}.` : '';

@@ -40,13 +40,14 @@ function verdict() {
   heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
   if (answer.unfinished) main.append(el('p', {class: 'bad'}, `Not finished: ${answer.unfinished}. This is what was found.`));
   const v = answer.verdict;
-  section('Verdict', v ? [el('p', {}, el('b', {}, v.decision)), el('p', {}, v.reason), el('p', {}, v.changes)] : el('p', {}, 'No size was searched to its end.'));
+  const [reason, ...reasons] = sentences(v && v.reason), [change, ...moreChanges] = sentences(v && v.changes);
+  section('Verdict', v ? verdictOf(v.decision, reason, change, [...reasons, ...moreChanges]) : el('p', {}, 'No size was searched to its end.'));
   const at = choices.findIndex(c => c.decision), best = answer.cheapest ? 'cheapest' : answer.nearest ? 'nearest' : null;
   const card = (shown, name) => el('div', {class: 'card'}, el('b', {}, shown), el('span', {}, name));
   const of = at < 0 ? best : `choices.${at}`, c = of && value(answer, of);
   if (!c) return;
   const likely = at < 0 ? null : c.days_interval;
-  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + (at < 0 ? '.end_days' : '.days'), 'days'), likely
+  main.append(el('div', {class: 'cards'}, card(cluster(c).replaceAll('-', '\u2011'), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + (at < 0 ? '.end_days' : '.days'), 'days'), likely
       ? `${dayWord(c.days)} (${span(likely)} with a probability of 80 %)` : dayWord(value(answer, of + (at < 0 ? '.end_days' : '.days')))),
     c.on_time_probability === undefined ? null : card(chance(of + '.on_time_probability'), 'probability to be in time'),
     c.money === undefined || (at < 0 && !answer.purchase) ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
@@ -78,9 +79,12 @@ function waysToPay() {
     [c.missed ? 'misses the ' + c.missed : breaks(c), c.used_money === undefined ? '' : `${digits(c.used_money, 4)} for the hours used`, risk(c)].filter(Boolean).join('; ')]), true),
     el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A reserved term is paid to its end; its cost for the hours used is what compares with a purchase. Days count the delivery of bought nodes. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
       + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
+  const costs = choices.map(c => c.money).filter(v => v > 0), isWide = costs.length > 1 && Math.max(...costs) > 100 * Math.min(...costs);
+  const scale = isWide ? {type: 'logarithmic', ticks: {callback: v => Number.isInteger(Math.round(Math.log10(v) * 1e9) / 1e9) ? shortMoney(v) : '', maxRotation: 0}}
+    : {ticks: {callback: shortMoney, maxTicksLimit: innerWidth < 600 ? 5 : 11}};
   chart(e.appendChild(el('section', {id: 'cost-of-each-way', 'aria-label': 'Cost of each way to pay, drawn'})), 60 + 24 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)} ${c.terms}`),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
-    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, null, {ticks: {callback: shortMoney, maxTicksLimit: innerWidth < 600 ? 5 : 11}}), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
+    options: {indexAxis: 'y', scales: {x: axis(isWide ? `${currency}, by powers of ten` : `${currency} for the training`, null, scale), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${units.days(choices[c.dataIndex].days)} ${dayWord(choices[c.dataIndex].days)}`}}}}});
 }
 
