@@ -201,14 +201,18 @@ const std::vector<Listing>& listings() {
             "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates, and the rate of its SMs",
             {{"HCAs", "hca_share", true}, {"NVLink", "nvlink_share", true}, {"SMs", "sms"}, {"what", "description"}},
             dispatcher_row),
-        catalog_listing(
-            "engines", "engine",
-            "post_training.generation.engine: host time of a decode step, and for each running sequence",
-            {{"release", "release"}, {"a step", "host_step_s", true}, {"a sequence", "host_sequence_s", true}},
-            [](const Node& entry, const Catalog&) -> ListRow {
-              const Engine engine = read_engine(entry);
-              return {engine.release, engine.host_step, engine.host_sequence};
-            }),
+        catalog_listing("engines", "engine",
+                        "post_training.generation.engine: host time of a decode step and for each running sequence, "
+                        "and further time "
+                        "of a sequence of a network with experts",
+                        {{"release", "release"},
+                         {"a step", "host_step_s", true},
+                         {"a sequence", "host_sequence_s", true},
+                         {"with experts", "expert_sequence_s", true}},
+                        [](const Node& entry, const Catalog&) -> ListRow {
+                          const Engine engine = read_engine(entry);
+                          return {engine.release, engine.host_step, engine.host_sequence, engine.expert_sequence};
+                        }),
         catalog_listing("rl-stacks", "rl-stack",
                         "post_training.stack: time of a step besides its parts, and of a colocated step",
                         {{"loop", "loop_s", true}, {"reload", "reload_s", true}},

@@ -307,7 +307,7 @@ SequenceFit fit_sequence_time(const MeasuredFamily& family, const FamilyPredicti
     return best;
   };
   for (const std::size_t kind : {0, 1}) fit.fitted[kind] = Seconds{best_without(kind, "")};
-  std::map<std::string, double> times;  // by the model that is left out
+  std::map<std::string, double> times;  // indexed by the model that is left out
   std::vector<MeasuredPoint> left_out = points;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto [found, is_new] = times.try_emplace(rows[i].model);
