@@ -129,9 +129,8 @@ nlohmann::ordered_json stage_json(const PipelineLesson& lesson, std::size_t stag
                      {"chunk", runs[i].task.chunk},
                      {"begin", runs[i].begin},
                      {"end", runs[i].end}});
-  const double busy = lesson.run.busy(stage);
-  return {{"works", busy},
-          {"idle", lesson.run.end - busy},
+  return {{"works", lesson.busy(stage)},
+          {"idle", lesson.idle(stage)},
           {"activations_peak_micro_batches", lesson.activations(stage)},
           {"tasks", tasks}};
 }
@@ -276,13 +275,14 @@ LessonView lesson_view(const PipelineLesson& lesson) {
   view.sums = pipeline_sums(lesson);
   view.figures.head = {"  stage", "     works", "      idle", " keeps at most (activations of so many micro-batches)"};
   view.figures.right = {true, true, true};
-  if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: sums over the {} steps", lesson.steps);
+  if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: in one step alone; the picture has {} steps", lesson.steps);
   const double scale = std::min(1.0, 40 / most_activations(lesson));
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {
-    const double busy = lesson.run.busy(s), kept = lesson.activations(s);
+    const double kept = lesson.activations(s);
     const std::string bar(static_cast<std::size_t>(std::lround(kept * scale)), '#');
-    view.figures.rows.push_back({std::to_string(static_cast<int>(s) + lesson.labels_from), fmt::format("{:.6g}", busy),
-                                 fmt::format("{:.6g}", lesson.run.end - busy), fmt::format(" {:<8.6g}{}", kept, bar)});
+    view.figures.rows.push_back({std::to_string(static_cast<int>(s) + lesson.labels_from),
+                                 fmt::format("{:.6g}", lesson.busy(s)), fmt::format("{:.6g}", lesson.idle(s)),
+                                 fmt::format(" {:<8.6g}{}", kept, bar)});
   }
   view.json = json_text(lesson_json(lesson), 2);
   return view;
