@@ -16,6 +16,7 @@
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/fitting.hpp"
 #include "scenarios/src/studies/loop_what_ifs.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/generation_doubt.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
@@ -214,6 +215,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   const StepDoubt doubt = step_doubt(s, r);
   r.likely_step_times = likely_step_times(r.step_time.value, doubt);
   if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);
+  r.extrapolated = extrapolated_collectives(s);
   if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
   if (r.generation) add_generation_intervals(s, *r.generation);
   try {
