@@ -66,6 +66,13 @@ struct WhatIf {
   std::vector<std::string> sets = {};  ///< the changes, as --set takes them: "cluster.hca.rate=400 Gbit/s"
 };
 
+/// A what-if whose changed fields the scenario refuses.
+struct RefusedWhatIf {
+  std::string resource_class;
+  double factor = 1;
+  std::string reason;  ///< the error
+};
+
 /// Collectives among more GPUs of a node than were measured: their times are extrapolated.
 struct ExtrapolatedCollectives {
   int gpus = 0;           ///< the most GPUs of a node that a group of ranks has
@@ -312,6 +319,7 @@ struct Result {
   Seconds wall_s;                      ///< wall-clock time of the simulation; 0: not requested
   std::optional<Capacity> capacity;    ///< No value: not requested
   std::vector<FittingChange> changes;  ///< empty: not requested, or none is known
+  std::vector<RefusedWhatIf> refused_what_ifs;
 };
 
 /// One operation of the critical path, with names.

@@ -188,11 +188,13 @@ void add_further_simulations(Answer& a, const Scenario& s, const Plan& plan, con
   if (simulates_again && (options.reasons || (options.changes && !r.plan_fits()))) r.capacity = capacity(s);
   if (options.changes && !r.plan_fits() && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets)
-    a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons)
-                 : r.generation  ? engine_what_ifs(s, *r.generation, options.factor, options.reasons)
-                                 : what_if(s, options.factor, simulation);
+    a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons,
+                                                 r.refused_what_ifs)
+                 : r.generation ? engine_what_ifs(s, *r.generation, options.factor, options.reasons, r.refused_what_ifs)
+                                : what_if(s, options.factor, simulation, &r.refused_what_ifs);
   if (simulates_again && options.factor > 0 && !by_packets && !r.post_training && !r.generation)
-    if (const std::optional<WhatIf> other_order = mesh_what_if(s, simulation)) a.what_ifs.push_back(*other_order);
+    if (const std::optional<WhatIf> other_order = mesh_what_if(s, simulation, r.refused_what_ifs))
+      a.what_ifs.push_back(*other_order);
   if (r.post_training) r.post_training->bottleneck = loop_bottleneck(a.what_ifs, r.post_training->step_time);
   const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;
   if (options.factor > 0) r.splits = post_training_splits(s, is_plain && r.post_training ? &*r.post_training : nullptr);
