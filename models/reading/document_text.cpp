@@ -44,10 +44,26 @@ void flatten(const Node& node, const std::string& path, std::map<std::string, st
   for (const auto& [key, value] : node.fields) flatten(value, path.empty() ? key : path + "." + key, fields);
 }
 
+/// Makes a text of JSON a scalar of YAML, which stays quoted only if it must.
 void unquote(Node& node) {
   node.quoted = false;
+  node.quoted = node.kind == Node::Kind::scalar && needs_quotes(node);
   for (Node& item : node.items) unquote(item);
   for (auto& [key, field] : node.fields) unquote(field);
+}
+
+/// Returns the path of the key or the item that begins on a line; "": none does.
+std::string path_on_line(const Node& node, int line) {
+  const auto inner = [line](const std::string& key, const Node& value) {
+    if (value.key_place.line == line || value.place.line == line) return key;
+    const std::string path = path_on_line(value, line);
+    return path.empty() ? path : key + "." + path;
+  };
+  std::string path;
+  for (std::size_t i = 0; i < node.items.size() && path.empty(); ++i) path = inner(fmt::format("{}", i), node.items[i]);
+  for (auto field = node.fields.begin(); field != node.fields.end() && path.empty(); ++field)
+    path = inner(field->first, field->second);
+  return path;
 }
 
 /// Replaces '_' by '-' and upper case by lower case, for comparisons of names.
@@ -191,7 +207,32 @@ std::string flow_text(const Node& node) {
 Node parse_json_document(const std::string& json, const std::string& name) {
   Node document = parse_document(json, name);
   unquote(document);
-  return parse_document(yaml_text(document), name);
+  return document;
+}
+
+std::string places_as_keys(const std::string& text, const Node& document, const std::string& name) {
+  const std::string mark = name + ":", title = name.substr(0, name.rfind('.'));
+  const auto is_digit = [&text](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  std::string changed;
+  std::size_t from = 0;
+  for (std::size_t begin = text.find(mark); begin != std::string::npos; begin = text.find(mark, from)) {
+    std::size_t end = begin + mark.size();
+    int line = 0;
+    for (; is_digit(end); ++end) line = std::min(line, 1 << 24) * 10 + (text[end] - '0');
+    changed += text.substr(from, begin - from);
+    if (line == 0) {
+      changed += mark;
+    } else {
+      if (text[end] == ':' && is_digit(end + 1))
+        for (++end; is_digit(end);) ++end;
+      const std::string path = path_on_line(document, line);
+      changed += path.empty() ? title : title + ": " + path;
+      // "scenario: plan.x: plan.x: …" would repeat the key.
+      if (!path.empty() && text.compare(end, path.size() + 4, ": " + path + ": ") == 0) end += path.size() + 2;
+    }
+    from = end;
+  }
+  return changed + text.substr(from);
 }
 
 std::string yaml_text(const Node& node) {

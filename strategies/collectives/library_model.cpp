@@ -233,9 +233,11 @@ NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catal
   spec_->node = type;
   const Gpu gpu = wired_gpu(type);
   linked_ = nccl_model_for(gpu, catalog, network);
-  if (const int most = most_measured_gpus(linked_); most < type.gpus)
+  if (const int most = most_measured_gpus(linked_); most < type.gpus) {
+    measured_gpus_ = most;
     linked_.scaled += fmt::format("{}measured with up to {} GPUs of a node, extrapolated to {}",
                                   linked_.scaled.empty() ? "" : "; ", most, type.gpus);
+  }
   Gpu lanes = gpu;
   lanes.nvlink = {};
   lanes.chip_links = {};
@@ -318,6 +320,8 @@ LibraryModel library_model(const ClusterSpec& cluster, const NcclChoice& choice)
   for (const NcclNode& type : types) {
     const NcclModel& model = type.linked();
     add_words(library.scaled, model.scaled);
+    if (type.measured_gpus() > 0 && (library.measured_gpus == 0 || type.measured_gpus() < library.measured_gpus))
+      library.measured_gpus = type.measured_gpus();
     add_sources(library.sources, model.sources);
     if (cluster.nodes > 1) add_sources(library.sources, model.between.sources);
     add_words(library.errors.inside, type.judged_inside());

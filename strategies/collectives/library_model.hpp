@@ -25,6 +25,8 @@ class NcclNode {
   /// links.
   const NcclModel& model(const NcclCall& call) const { return call.machine.value > 0 ? by_lanes_ : linked_; }
   const NcclModel& linked() const { return linked_; }
+  /// The most GPUs of a node whose collectives were measured, if this node has more; else 0.
+  int measured_gpus() const { return measured_gpus_; }
   /// The error measured on such machines, for the trust lines of the report; "" for one GPU.
   std::string judged_inside() const;
   /// True if leaf switches join adapters of the same place in their nodes.
@@ -34,6 +36,7 @@ class NcclNode {
   std::shared_ptr<ClusterSpec> spec_;
   NcclModel linked_, by_lanes_;
   NcclChoice choice_;
+  int measured_gpus_ = 0;
   Seconds wires_;
   /// Results of machine_rate, by number of GPUs and whether every pair of GPUs exchanges data.
   SharedResults<std::pair<int, bool>, BytesPerSecond> machine_;
@@ -44,7 +47,8 @@ std::vector<NcclNode> nccl_nodes(const ClusterSpec&, const NcclChoice& = {});
 /// The fitted model of NCCL for the GPUs and the network of a cluster.
 struct LibraryModel {
   std::shared_ptr<const CollectiveModel> model;
-  std::string scaled;  ///< "scaled from h100-sxm by …" if the GPU itself was not measured, else ""
+  std::string scaled;     ///< "scaled from h100-sxm by …" if the GPU itself was not measured, else ""
+  int measured_gpus = 0;  ///< the most GPUs of a node that were measured, if a node has more; else 0
   LibraryErrors errors;
   Sources sources;
 };

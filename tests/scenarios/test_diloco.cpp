@@ -194,7 +194,8 @@ TEST_CASE("pipelines that cross the network between sites are named with the ord
   CHECK(found->step_time < 0.5 * a.result.step_time);
   CHECK_THAT(screen(crossing, plan(crossing), a.result, a.what_ifs),
              Contains("--set \"plan.mesh_order=[tensor, context, pipeline, data]\""));
-  const auto has_advice = [](const Scenario& s) { return mesh_what_if(s, {}).has_value(); };
+  std::vector<RefusedWhatIf> refused;
+  const auto has_advice = [&refused](const Scenario& s) { return mesh_what_if(s, {}, refused).has_value(); };
   CHECK(has_advice(crossing));
   CHECK_FALSE(has_advice(changed));                                                       // an order is stated
   CHECK_FALSE(has_advice(read_again(crossing, {{"cluster.node.hca.latency", "5 us"}})));  // one site

@@ -1,16 +1,20 @@
 // Samples on their way to the GPUs: what makes GPUs wait, what a cache keeps, and what is refused.
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "models/hardware/input_supply.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 #include "tests/user_errors.hpp"
+#include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace scenarios_test_input {
 
 using namespace trainyard;
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -61,7 +65,8 @@ TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   CHECK(run("", {{"cluster.nvme.read", "3 GB/s"}}).step_time.value < r.step_time.value);
 }
 
-TEST_CASE("a what-if beyond the most readers of a node is left out, and the others are answered", "[input]") {
+TEST_CASE("a what-if beyond the most readers of a node is refused with the reason, and the others are answered",
+          "[input]") {
   const Scenario s = read_scenario_text(text("  readers: 64\n"), "input.yaml");
   const auto rows = [&s](double factor) {
     std::set<std::string> classes;
@@ -71,6 +76,19 @@ TEST_CASE("a what-if beyond the most readers of a node is left out, and the othe
   std::set<std::string> most = rows(1024), beyond = rows(1025);  // at most 65,536 readers
   CHECK(most.erase("readers") == 1);
   CHECK(beyond == most);
+  Answer refused;
+  refused.result = simulate(s);
+  refused.what_ifs = what_if(s, 1025, {}, &refused.result.refused_what_ifs);
+  REQUIRE(refused.result.refused_what_ifs.size() == 1);
+  const RefusedWhatIf& readers = refused.result.refused_what_ifs.front();
+  CHECK(readers.resource_class == "readers");
+  CHECK_THAT(readers.reason, Contains("65600") && Contains("65536"));
+  CHECK_THAT(what_if_line(refused.result, refused.what_ifs),
+             Contains(what_if_in_words("readers", 1025) + " is not possible: " + readers.reason + "\n"));
+  CHECK_THAT(what_if_table(refused.result, refused.what_ifs), Contains(" is not possible: " + readers.reason + "\n"));
+  const nlohmann::json j = answer_json(refused, false);
+  CHECK(j["refused_what_if"].size() == 1);
+  CHECK(j["refused_what_if"][0]["reason"] == readers.reason);
 }
 
 TEST_CASE("decoding is shared by the workers of a node", "[input]") {

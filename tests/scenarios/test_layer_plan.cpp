@@ -35,6 +35,17 @@ StageCosts random_costs(std::mt19937& draw, int layers, std::size_t shapes) {
   return costs;
 }
 
+/// Returns true if every stage fits: under 1F1B the n-th stage from the end has min(n, micro_batches) micro-batches.
+bool stages_fit(const StageCosts& costs, const std::vector<StageChoice>& stages, int micro_batches, double capacity) {
+  int to_end = static_cast<int>(stages.size());
+  return std::ranges::all_of(stages, [&](const StageChoice& stage) {
+    const auto& widths =
+        costs[static_cast<std::size_t>(stage.from)][static_cast<std::size_t>(stage.to - stage.from - 1)];
+    const StageCost& cost = *widths[static_cast<std::size_t>(stage.submesh)];
+    return cost.fixed_bytes + cost.micro_batch_bytes * std::min(to_end--, micro_batches) <= capacity;
+  });
+}
+
 /// Returns the least time of all divisions; kImpossible if no division fits.
 double least_time(const StageCosts& costs, const std::vector<Submesh>& shapes, int devices, int micro_batches,
                   double capacity) {

@@ -262,6 +262,19 @@ TEST_CASE("placements that are searched have hybrids, which run has too", "[post
   CHECK(hybrids > 0);
   CHECK_THAT(loop_plan_screen(answer, answer.rows.size()),
              Contains("synchronous, hybrid") && Contains("; hybrid: the others generate too"));
+  // The screen counts the placements that are refused, and has the first one's reason.
+  const auto is_refused = [](const LoopRow& row) { return !row.error.empty(); };
+  CHECK(answer.impossible == std::ranges::count_if(answer.rows, is_refused));
+  LoopAnswer one_refused = answer;
+  one_refused.rows.push_back(one_refused.rows.front());
+  one_refused.rows.back().error = "engines do not fit";
+  std::erase_if(one_refused.rows,
+                [&](const LoopRow& row) { return is_refused(row) && row.error != "engines do not fit"; });
+  one_refused.impossible = 1;
+  CHECK_THAT(loop_plan_screen(one_refused, 1), Contains("impossible: 1 placement; the first: engines do not fit\n"));
+  LoopAnswer none = one_refused;
+  none.rows.erase(none.rows.begin(), none.rows.end() - 1);
+  CHECK_THAT(loop_plan_screen(none, 1), Contains("no tried placement is possible\n"));
   REQUIRE_FALSE(answer.rows[0].hybrid);
   CHECK_THAT(loop_plan_screen(answer, 1), !Contains("hybrid"));
 }

@@ -9,15 +9,13 @@
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
-#include "scenarios/src/search/plan_answer.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
+#include "tests/scenarios/small_plans.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -26,34 +24,6 @@ namespace scenarios_test_plan_answer {
 
 using namespace trainyard;
 using namespace trainyard::test;
-
-namespace {
-
-constexpr const char* kSmall =
-    "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"
-    "plan: {global_batch_size: 16, seq_length: 256, tensor_parallel: 2, micro_batch_size: 1}\nsoftware: "
-    "megatron-core\n";
-
-PlanQuestion question_of(const std::string& text, const Overrides& overrides = {}) {
-  return read_plan_question(parse_document(text, "small.yaml"), "small", overrides);
-}
-
-/// Options that leave few plans.
-PlanAnswerOptions few_plans() {
-  PlanAnswerOptions options;
-  options.space.vary = {{"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}},
-                        {"plan.micro_batch_size", {"1", "2"}},
-                        {"plan.recompute", {"none", "selective"}}};
-  return options;
-}
-
-std::string json_of_answer(const PlanAnswer& answer) {
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  plan_fields().write(answer, object);
-  return object.dump();
-}
-
-}  // namespace
 
 TEST_CASE("the best plan is a scenario whose simulation takes the time that the answer says", "[search]") {
   const PlanAnswer answer = answer_plan(question_of(kSmall), few_plans());
@@ -326,81 +296,6 @@ TEST_CASE("documents as text read back the same", "[search]") {
   CHECK(files > 20);
   CHECK(yaml_text(parse_document("a: \"1: 2\"\nb: {c: [\"x,y\", ~], d: -1}\n", "t.yaml")) ==
         "a: \"1: 2\"\nb:\n  c: [\"x,y\", ~]\n  d: -1\n");
-}
-
-TEST_CASE("a limit of work ends a search with the best plan so far, and the answer says so", "[search]") {
-  PlanAnswerOptions options = few_plans();
-  const PlanAnswer complete_answer = answer_plan(question_of(kSmall), options);
-  CHECK(complete_answer.ended == SearchEnd::proved);
-  options.search.work = 1;
-  const PlanAnswer limited_answer = answer_plan(question_of(kSmall), options);
-  REQUIRE(limited_answer.search.best());
-  CHECK(limited_answer.ended == SearchEnd::work);
-  CHECK_FALSE(limited_answer.search.proved);
-  CHECK(limited_answer.search.work < complete_answer.search.work);
-  CHECK(limited_answer.search.best()->outcome.step_time >= complete_answer.search.best()->outcome.step_time);
-  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(limited_answer));
-  options.search.work = 1e12;
-  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(complete_answer));
-}
-
-TEST_CASE("the end of the wall time and a signal leave the best plan so far, and the answer says so", "[search]") {
-  PlanAnswerOptions options = few_plans();
-  options.seconds = 1;
-  options.search.progress = [](const std::string& text) {
-    while (text.find(" judged,") != std::string::npos && !time_is_over()) continue;
-  };
-  const PlanAnswer timed_answer = answer_plan(question_of(kSmall), options);
-  CHECK(timed_answer.ended == SearchEnd::time);
-  CHECK_FALSE(timed_answer.search.proved);
-  REQUIRE(timed_answer.search.best());  // the scenario's own plan comes first
-  CHECK_THAT(json_of_answer(timed_answer), Catch::Contains("\"ended\":\"time\""));
-  CHECK_FALSE(is_interrupted());
-  Job job;
-  const JobScope scope(job);
-  options.seconds = 0;
-  options.search.progress = [&job](const std::string& text) {
-    if (text.find(" judged,") != std::string::npos) job.stopped = true;
-  };
-  const PlanAnswer stopped_answer = answer_plan(question_of(kSmall), options);
-  CHECK(stopped_answer.ended == SearchEnd::interrupt);
-  CHECK(stopped_answer.search.best());
-  CHECK_FALSE(stopped_answer.search.proved);
-}
-
-TEST_CASE("every progress line has the best plan so far, from the first plan that fits to the end", "[search]") {
-  PlanAnswerOptions options = few_plans();
-  options.upgrades = true;
-  std::vector<std::string> lines;
-  options.search.progress = [&lines](const std::string& text) { lines.push_back(text); };
-  const PlanAnswer answer = answer_plan(question_of(kSmall), options);  // the scenario's own plan comes first
-  REQUIRE(answer.search.best());
-  const std::string best = fmt::format("best {:.4g} s", answer.search.best()->outcome.step_time);
-  std::set<std::string> kinds;
-  for (const std::string& text : lines) {
-    CHECK_THAT(text, Catch::Contains("best "));
-    for (const char* kind : {"groups of plans bounded", "simulated", "rule of thumb", "2x memory", "each choice"})
-      if (text.find(kind) != std::string::npos) kinds.insert(kind);
-    // Plans on faster machines are not reported as the best.
-    if (text.find("2x ") != std::string::npos) CHECK_THAT(text, Catch::StartsWith(best + "; 2x "));
-  }
-  CHECK(kinds.size() == 5);
-  CHECK_THAT(lines.back(), Catch::Contains(best));
-}
-
-TEST_CASE("a search under a limit of work goes on until it has a plan that fits", "[search]") {
-  // Each of the two layers has 13 billion parameters: the first groups have few tensor ranks, and none of them fits.
-  const std::string large =
-      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_embd: 32768, n_head: 256, n_layer: 2}\nsoftware: "
-      "megatron-core\n"
-      "plan: {global_batch_size: 8, seq_length: 512, pipeline: {schedule: 1f1b}}\n";
-  PlanAnswerOptions options;
-  options.space.vary = {{"plan.data_parallel.zero_stage", {"0"}}};
-  options.neighbours = options.rule = options.without_headroom = false;
-  options.search.work = 1;
-  const PlanAnswer answer = answer_plan(question_of(large), options);
-  CHECK(answer.search.best());
-  CHECK(answer.ended == SearchEnd::work);
 }
 
 TEST_CASE("a batch that divides among no replicas is named as the cause, with the nearest batches", "[search]") {

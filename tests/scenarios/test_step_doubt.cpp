@@ -22,6 +22,7 @@
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_step_doubt {
 
@@ -298,6 +299,11 @@ TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "
   CHECK(result_fields().json(r).at("step_time_interval_s") == nlohmann::json({low, high}));
   const DoubtAnswer doubt = explain_doubt(s, r);
   CHECK(doubt.interval == r.likely_step_times);
+  CHECK_THAT(
+      doubt_screen(doubt),
+      Catch::Contains(fmt::format("lies between {} and {} ({} to {}) with a probability of 80 %", show(Seconds{low}),
+                                  show(Seconds{high}), signed_percent(low / r.step_time.value - 1),
+                                  signed_percent(high / r.step_time.value - 1))));
   // An anchor narrows the interval even of a stack that was measured on this GPU. Its commands name runs that fit.
   REQUIRE(!doubt.measurements.empty());
   for (const NarrowingMeasurement& m : doubt.measurements) {

@@ -1,7 +1,13 @@
 // Wrong flags and their values end in one clear line and exit code 2, and nothing is written.
 #include <fmt/format.h>
 
+#include <iterator>
+#include <set>
+#include <sstream>
+
 #include "tests/tools/topo_shell.hpp"
+#include "tools/verbs/teaching/teach.hpp"
+#include "tools/verbs/topo.hpp"
 
 namespace tools_test_arguments {
 
@@ -102,6 +108,30 @@ TEST_CASE("errors about a config and about a link name the file, and a legal nam
   CAPTURE(link);
   CHECK(shell.trainyard(run + fmt::format("'faults={{links: [{{link: {}, factor: 0.5}}]}}'", link)).exit == 0);
   CHECK_THAT(shell.trainyard("show gpt2-xl-ddp-dgx-a100 --machine").out, Contains(link));
+}
+
+TEST_CASE("the shell completes topics of teach and verbs of topo, and their flags", "[cli][help]") {
+  const TopoFolder shell;
+  const auto completed = [&shell](const std::string& words) {
+    const std::string count = std::to_string(std::ranges::count(words, ' '));
+    const std::string script = "source '" TRAINYARD_SOURCE_DIR
+                               "/tools/completion.bash'; trainyard() { '" TRAINYARD_BINARY "' \"$@\"; }; COMP_WORDS=(" +
+                               words + "); COMP_CWORD=" + count + "; _trainyard; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    shell.write("complete.bash", script);
+    REQUIRE(std::system(("cd '" + shell.path().string() + "' && bash complete.bash >out").c_str()) == 0);
+    std::istringstream in(shell.text("out"));
+    return std::set<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  std::set<std::string> topics;
+  for (const std::string& name : trainyard::teach_topics().names())
+    if (!trainyard::teach_topics().find(name, {}).summary.empty()) topics.insert(name);
+  CHECK(completed("trainyard teach ''") == topics);
+  CHECK(completed("trainyard teach all-r") == std::set<std::string>{"all-reduce"});
+  CHECK(completed("trainyard teach pipeline --sch") == std::set<std::string>{"--schedule"});
+  const std::vector<std::string> verbs_of_topo = trainyard::topo_verbs().names();
+  CHECK(completed("trainyard topo ''") == std::set<std::string>(verbs_of_topo.begin(), verbs_of_topo.end()));
+  CHECK(completed("trainyard topo design --ho") == std::set<std::string>{"--hosts", "--hosts-per-rack"});
+  CHECK(completed("trainyard sweep --sh") == std::set<std::string>{"--shard"});
 }
 
 }  // namespace tools_test_arguments

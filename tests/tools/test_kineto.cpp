@@ -266,6 +266,11 @@ TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   shell.check_refused(command + "none.json",
                       "none.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA, "
                       "or of nsys with --trace=cuda, expected");
+  shell.write("long.json", "{\"traceEvents\": [" + event("kernel", "gemm", 1000, 1e30, ", \"stream\": 7") + "]}");
+  const std::string too_long =
+      "long.json: event \"gemm\" at ts 1000: dur is 1e+30 us; at most 1e+12 us (12 days) expected";
+  shell.check_refused(command + "long.json", too_long);
+  shell.check_replay_refused("long.json", too_long);
   shell.check_refused(command + "missing.json", "missing.json: cannot be read: no such file");
   shell.check_refused("compare a.yaml b.yaml --kineto none.json",
                       "compare --kineto: one scenario file expected, to put beside the trace");

@@ -111,6 +111,9 @@ TEST_CASE("a manual that cannot be written gives one error, and no file", "[help
     CHECK_THAT(answer.err, Contains(folder));
     CHECK(std::count(answer.err.begin(), answer.err.end(), '\n') == 1);
   }
+  CHECK(shell.trainyard("help --html file").err == "file: a folder expected, for the pages; this is a file\n");
+  CHECK(shell.trainyard("help --html /dev/full").err ==
+        "/dev/full: a folder expected, for the pages; this is no folder and no file\n");
   CHECK(shell.text("file") == "content");
   CHECK(std::distance(fs::directory_iterator(shell.path() / "taken"), fs::directory_iterator()) == 1);
   CHECK_THAT(shell.trainyard("help run --html m").err, Contains("leave out \"run\""));

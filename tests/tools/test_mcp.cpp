@@ -155,7 +155,7 @@ TEST_CASE("bad arguments of a tool are results that say what was expected", "[mc
   misspelt["cluster"]["nods"] = 1;
   misspelt["cluster"].erase("nodes");
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", misspelt}})), true),
-             Contains("scenario.yaml:") && Contains("did you mean \"nodes\"?"));
+             Contains("scenario: cluster.nods: ") && Contains("did you mean \"nodes\"?"));
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", {1, 2}}})), true), Contains("a text or a number"));
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", "x"}, {"json", "/tmp/x"}})), true),
              Contains("unknown argument"));

@@ -262,6 +262,22 @@ TEST_CASE("the manual's steps of a ring, of compressed gradients and of searched
                           plans.at("own").at("step_time_s").get<double>())));
 }
 
+TEST_CASE("the manual has the command that compares both transports, so that tools/test --ci runs it", "[readme]") {
+  CHECK_THAT(manual("validation.md"), Catch::Matchers::Contains("\n./tools/trainyard validate engines\n"));
+  const trainyard::test::TopoFolder shell;
+  const trainyard::test::TopoAnswer two =
+      shell.trainyard("validate engines --family zero-stages --family gpt2-one-a100 --json a.json");
+  CHECK(two.exit == 0);
+  const nlohmann::json compared = nlohmann::json::parse(shell.text("a.json"));
+  CHECK(compared["run"] == 2);
+  CHECK(compared["largest_difference"].get<double>() < 1e-9);
+  CHECK_THAT(two.out, Catch::Matchers::Contains("The largest difference of 2 scenarios is "));
+  // Scenarios of which none is small enough say nothing about the transports.
+  CHECK(shell.trainyard("validate engines --family ddp-100k").exit == 1);
+  shell.check_refused("validate engines --family zero",
+                      "--family zero: the name of a shipped scenario expected (trainyard list scenarios)");
+}
+
 TEST_CASE("no page states a run time of the program in words, which nothing checks", "[readme]") {
   const std::regex time(
       "(in|about|some|than|takes?|within) (an?|one|two|three|four|five|six|ten|[0-9]+) (second|minute)s?\\b");

@@ -129,6 +129,16 @@ TEST_CASE("a collective is exposed except for the part that computing hides", "[
   CHECK(j["bottleneck"]["share"].get<double>() > 0.3);
   CHECK(j["traffic_bytes"]["sent_per_rank_max"].get<double>() > 64 << 20);
   CHECK(j["collectives"][0]["count"] == 1);
+  // A message counts on each link of its path: to a switch and from it are two hops.
+  const std::string text = shell.trainyard("replay step --on dgx-a100").out;
+  double hops = 0;
+  for (const auto& [kind, bytes] : j["traffic_bytes"]["by_link_kind"].items()) {
+    if (bytes > 0) CHECK_THAT(text, Contains(fmt::format("{} {} over all hops", kind, show(Bytes{bytes}))));
+    hops += bytes.get<double>();
+  }
+  CHECK(hops == Approx(2 * j["traffic_bytes"]["total"].get<double>()));
+  shell.write_trace("long", 8, {stated(0, 1e15)});
+  shell.check_replay_refused("long", "long.0.et: node 0: duration is 1e+15 s; at most 1e+06 s (12 days) expected");
 }
 
 TEST_CASE("the error to expect of a replay is that of where its collectives run", "[replay]") {

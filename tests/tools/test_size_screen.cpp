@@ -166,7 +166,7 @@ TEST_CASE("run reproduces the step of each network that size compares, on the sc
                       "--by: only with --purchase");
   shell.check_refused(size + "--network rails-only",
                       "--network: unknown network \"rails-only\"; did you mean \"rail-only\"?");
-  shell.check_refused(size + "--csv -", "--switch, --csv: only with --network, for example --network choose");
+  shell.check_refused(size + "--csv -", "--csv: only with --network, for example --network choose");
 }
 
 TEST_CASE("the lines of a purchase have its price, a year's cost, the training's share, and the use that pays",

@@ -249,6 +249,17 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
   CHECK(data["in_a_row"]["time"] == 24);
   CHECK(data["stage"][0]["tasks"].size() == 3 * 3 * 8);
   CHECK(data["stage"][0]["tasks"].back()["step"] == 2);
+  // Figures of a stage are those of one step, as its time is, however many steps the tasks have.
+  const json alone = json::parse(shell.teach("pipeline --schedule zb-2p --steps 1 --json -").out);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const json& figures = data["stage"][stage];
+    CHECK(figures["works"] == alone["stage"][stage]["works"]);
+    CHECK(figures["idle"] == alone["stage"][stage]["idle"]);
+    CHECK(figures["works"].get<double>() + figures["idle"].get<double>() == near(data["time"].get<double>()));
+    CHECK(figures["works"].get<double>() == near(data["ideal_time"].get<double>()));
+  }
+  CHECK_THAT(shell.teach("pipeline --schedule zb-2p").out,
+             Contains("works, idle: in one step alone; the picture has 3 steps"));
   shell.check_refused("pipeline --steps 9", "--steps 9: 1 to 8 expected");
 }
 

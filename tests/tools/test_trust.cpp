@@ -13,6 +13,7 @@
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tests/user_errors.hpp"
@@ -303,6 +304,30 @@ TEST_CASE("errors of collectives are those of where the plan's groups lie", "[tr
   CHECK_THAT(details(1, 1), Contains("error to expect between nodes by infiniband"));
   CHECK_THAT(details(8, 1), Contains("error to expect in nodes, sizes left out") && Contains("; between nodes by "));
   CHECK_THAT(details(8, 2), Contains("error to expect sizes left out") && !Contains("between nodes by "));
+}
+
+TEST_CASE("the trust lines say that collectives have more GPUs of a node than were measured", "[trust]") {
+  const auto check = [](const std::string& node, int tensor, int gpus) {
+    CAPTURE(node, tensor);
+    const Scenario s = read_scenario(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml"),
+                                     {{"cluster.node", node},
+                                      {"cluster.nodes", "1"},
+                                      {"plan.global_batch_size", "144"},
+                                      {"plan.tensor_parallel", fmt::format("{}", tensor)}});
+    Result r;
+    r.extrapolated = extrapolated_collectives(s);
+    CHECK(r.extrapolated.has_value() == (gpus > 0));
+    const std::string words =
+        fmt::format("extrapolated: collectives among {} GPUs of a node; those of up to 8 were measured", gpus);
+    CHECK((on_one_line(trust_lines(s)).find(words) != std::string::npos) == (gpus > 0));
+    CHECK(to_json(r).contains("extrapolated_collectives") == (gpus > 0));
+    if (gpus > 0) CHECK(to_json(r)["extrapolated_collectives"]["gpus"] == gpus);
+    if (gpus > 0) CHECK(to_json(r)["extrapolated_collectives"]["measured_gpus"] == 8);
+    return on_one_line(trust_details(s));
+  };
+  CHECK_THAT(check("gb300-nvl72", 1, 72), Contains("measured with up to 8 GPUs of a node, extrapolated to 72"));
+  CHECK_THAT(check("gb300-nvl72", 8, 9), Contains("measured with up to 8 GPUs of a node, extrapolated to 72"));
+  CHECK_THAT(check("dgx-h100", 1, 0), !Contains("extrapolated"));
 }
 
 TEST_CASE("the trust line names the traits that were never measured", "[trust]") {

@@ -1,7 +1,10 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tests/places.hpp"
+#include "topologies/analysis/fabric_cuts.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard::test {
@@ -27,6 +30,14 @@ inline std::shared_ptr<const Fabric> clos_of(const std::vector<FabricLevel>& lev
   for (const FabricLevel& level : levels)
     list += fmt::format("{{down: {}, oversubscription: {}}}, ", level.down, level.oversubscription);
   return make_fabric("folded-clos", fmt::format("{{levels: [{}], rails: {}}}", list, rails));
+}
+
+/// The max-flow from the ends `from` to all others by the fabric's check, bytes/s.
+inline double cut_capacity(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
+  const FabricView view(graph);
+  std::vector<char> chosen;
+  for (const DeviceId end : view.ends) chosen.push_back(std::ranges::find(from, end) != from.end());
+  return FabricCuts(view).capacity(chosen);
 }
 
 }  // namespace trainyard::test

@@ -7,6 +7,7 @@
 
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
+#include "tests/topologies/bare_hosts.hpp"
 #include "topologies/analysis/fabric_check.hpp"
 #include "topologies/analysis/fabric_cuts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -258,7 +259,7 @@ void graph_case(Random& random, bool simulated) {
     if (random.flip()) side.push_back(hca);
   if (side.empty() || side.size() == hcas.size()) return;
   const double cut = least_cut(graph, {side.begin(), side.end()});
-  if (check_fabric(graph).nonblocking != Nonblocking::unknown) CHECK(cut_capacity(graph, side).value == near(cut));
+  if (check_fabric(graph).nonblocking != Nonblocking::unknown) CHECK(test::cut_capacity(graph, side) == near(cut));
   if (!simulated) return;
   // All HCAs of one side send to the other side at once, no faster than the cut, on any paths. Traffic checks every
   // link.

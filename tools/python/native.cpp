@@ -42,8 +42,11 @@ std::string ask(const std::string& verb, const Options& options, const std::opti
   return waited_answer(
       [&] {
         VerbQuestion question{options, {}};
-        if (document) question.document = parse_json_document(document->second, document->first);
-        return verbs().find(verb, {}).answer(question);
+        if (document) {
+          question.document = parse_json_document(document->second, document->first);
+          question.keyed_name = document->first;
+        }
+        return answer_program(verbs().find(verb, {}), question);
       },
       progress);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/reading/training_length.hpp"
@@ -262,5 +263,47 @@ std::string batch_svg(const Scenario& s, const BatchStudy& study) {
   }
   return charts_svg(sheet, std::move(charts));
 }
+
+namespace {
+
+std::vector<FieldRow> layer_cost_json_rows() {
+  return {{"gpu", "text", "name of the GPU", ""},
+          {"ridge_FLOP_per_byte", "FLOP/byte", "intensity at which peak and memory bandwidth bound equally", ""},
+          {"product_ridge_FLOP_per_byte", "FLOP/byte",
+           "intensity at which they do so by the efficiencies of matrix products", ""},
+          {"micro_batches", "number", "number of micro-batches of a step", ""},
+          {"layers", "list", "layers of the stage; equal neighbours share a row", ""},
+          {"layers[].layer", "text", "name of the layer or layers", ""},
+          {"layers[].count", "number", "number of layers in the row", ""},
+          {"layers[].forward_s", "s", "time of the forward pass of a micro-batch", ""},
+          {"layers[].backward_s", "s", "time of the backward pass of a micro-batch", ""},
+          {"layers[].forward_FLOPs", "FLOP", "operations of the forward pass", ""},
+          {"layers[].backward_FLOPs", "FLOP", "operations of the backward pass", ""},
+          {"layers[].bytes", "bytes", "bytes that both passes read and write", ""},
+          {"layers[].FLOP_per_byte", "FLOP/byte", "intensity of both passes", ""},
+          {"layers[].bound", "text", "what bounds most of the time", ""},
+          {"layers[].bound_share", "share", "share of the time that it bounds", ""},
+          {"layers[].share", "share", "share of the step time, over all micro-batches", ""},
+          {"kernels", "list", "kinds of kernels of a micro-batch", ""},
+          {"kernels[].kernels", "text", "name of the kind", ""},
+          {"kernels[].time_s", "s", "time of these kernels", ""},
+          {"kernels[].FLOPs", "FLOP", "operations of these kernels", ""},
+          {"kernels[].bytes", "bytes", "bytes that these kernels read and write", ""},
+          {"kernels[].FLOP_per_byte", "FLOP/byte", "intensity of these kernels", ""},
+          {"kernels[].bound", "text", "what bounds most of the time", ""},
+          {"kernels[].bound_share", "share", "share of the time that it bounds", ""},
+          {"kernels[].share", "share", "share of the step time, over all micro-batches", ""},
+          {"layers_s", "s", "time of all layers over all micro-batches", ""},
+          {"accumulation_s", "s", "time to add up the gradients of micro-batches", ""},
+          {"bucket_copies_s", "s", "time to copy gradients into buckets", ""},
+          {"slowed_by_communication_s", "s", "what exchanges beside the kernels add to them", ""},
+          {"framework_dispatch_s", "s", "host time of the kernels of all micro-batches", ""},
+          {"compute_s", "s", "compute in the breakdown of the step", ""},
+          {"step_time_s", "s", "time of the step", ""}};
+}
+const RegisterJsonReference layer_costs_json_reference{"explain --layers", "time, FLOPs and bytes of each layer",
+                                                       layer_cost_json_rows};
+
+}  // namespace
 
 }  // namespace trainyard

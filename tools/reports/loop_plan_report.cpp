@@ -179,7 +179,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (!table.rows.empty()) text += "\n" + table.text("  ");
   if (a.impossible > 0) {
     const auto first = std::ranges::find_if(a.rows, [](const LoopRow& r) { return !r.error.empty(); });
-    text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, without_override(first->error));
+    text += fmt::format("impossible: {}; the first: {}\n", counted_noun(a.impossible, "placement"),
+                        without_override(first->error));
   }
   if (!table.rows.empty())
     text +=

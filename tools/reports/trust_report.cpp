@@ -190,17 +190,23 @@ std::string loss_line(const Scenario& s) {
                      report_label(""), s.model.entry.name, end->name, end->width);
 }
 
+/// Says that collectives have more GPUs of a node than were measured; "": they have not.
+std::string extrapolated_line(const Scenario& s) {
+  const std::optional<ExtrapolatedCollectives> found = extrapolated_collectives(s);
+  if (!found) return "";
+  return fmt::format("{}extrapolated: collectives among {} GPUs of a node; those of up to {} were measured\n",
+                     report_label(""), found->gpus, found->measured_gpus);
+}
+
 /// Returns the errors to expect of the collectives of rank 0's groups.
 std::string collective_errors(const Scenario& s) {
   bool in_nodes = false, between = false;
-  const auto count = [&](const std::vector<int>& group) {
-    if (group.size() < 2) return;
+  for (const std::vector<int>& group : exchanging_groups(s)) {
+    if (group.size() < 2) continue;
     const int node = s.cluster.node_of_gpu(group.front());
     const bool crosses = std::ranges::any_of(group, [&](int rank) { return s.cluster.node_of_gpu(rank) != node; });
     (crosses ? between : in_nodes) = true;
-  };
-  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert}) count(s.plan.mesh.group(0, axis));
-  count(s.plan.mesh.replicas(0));
+  }
   return s.plan.all_reduce.errors.in_words(in_nodes, between);
 }
 
@@ -212,7 +218,8 @@ std::string trust_lines(const Scenario& s, const Result* r, const char* source_f
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary", report_label(""), gpu.name)
                         : "";
   if (!announced.empty()) announced += (r ? announced_range(s, *r) : "") + "\n";
-  return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + announced + loss_line(s) +
+  return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + extrapolated_line(s) +
+         announced + loss_line(s) +
          fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),
                      unverified_figures(s.sources), s.sources.size(), source_flag,
                      s.ranks() > 1 ? ", and the errors of collectives" : "");

@@ -82,10 +82,21 @@ std::string slot_line(const Scenario& s, const Result& r, const std::vector<What
   return "";
 }
 
+/// A line for each what-if that the scenario refuses, after a label on the first line.
+std::string refused_lines(const Result& r, std::string label) {
+  std::string text;
+  for (const RefusedWhatIf& refused : r.refused_what_ifs) {
+    text += fmt::format("{}{} is not possible: {}\n", label, what_if_in_words(refused.resource_class, refused.factor),
+                        refused.reason);
+    if (!label.empty()) label = report_label("");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
-  if (what_ifs.empty()) return "";
+  if (what_ifs.empty()) return refused_lines(r, report_label("what if"));
   const Seconds step = r.main_time();
   std::vector<WhatIf> best = what_ifs;
   sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
@@ -105,7 +116,7 @@ std::string what_if_line(const Result& r, const std::vector<WhatIf>& what_ifs) {
     if (w.saves(step) <= -kWorthNaming)
       text +=
           fmt::format("; {} lengthens it by {}", what_if_in_words(w.resource_class, w.factor), percent(-w.saves(step)));
-  return text + "\n";
+  return text + "\n" + refused_lines(r, report_label(""));
 }
 
 std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -125,7 +136,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
                         percent(shares[i].first / r.step_time.value));
   text += "\n" + kernels_bound_by_memory(r) + framework_of_path(s, r);
-  if (what_ifs.empty() || r.post_training || r.generation) return text;
+  if (r.post_training || r.generation) return text;
   text += what_if_line(r, what_ifs) + slot_line(s, r, what_ifs);
   for (const WhatIf& w : what_ifs)
     if (w.resource_class == kMeshOrder && w.saves(r.step_time) >= kWorthNaming)
@@ -158,7 +169,7 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
                         show(sorted.front().compared_with));
   if (!sorted.empty()) text += "the same by hand, with run:\n";
   for (const WhatIf& w : sorted) text += sets_of(w);
-  return text;
+  return text + refused_lines(r, "");
 }
 
 }  // namespace trainyard

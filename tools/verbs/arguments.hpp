@@ -18,6 +18,7 @@ struct VerbQuestion {
   /// Pairs of a name ("--days" or "SCENARIO") and its text. The text of a flag without a value is "true".
   std::vector<std::pair<std::string, std::string>> options;
   std::optional<Node> document;  ///< the scenario itself. No value: the options name its file.
+  std::string keyed_name = {};   ///< name of a document that a program wrote without lines; "": it has lines
 };
 
 /// A flag or a positional argument of a verb, as --help explains it.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/process/job.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/topo.hpp"
@@ -233,6 +234,54 @@ int topo_check(const std::vector<std::string>& words) {
 const RegisterTopoVerb registered_topo_check{
     "check", "check whether the fabric is nonblocking; show bisection bandwidth, oversubscription, diameter, lanes",
     topo_check};
+
+std::vector<FieldRow> check_json_rows() {
+  return {{"nonblocking", "true|false", "the fabric is nonblocking with ideal splitting; \"unknown\": not decided", ""},
+          {"reason", "text", "proof or cause in words", ""},
+          {"unfinished", "true|false", "a signal ended the check", "if a signal ended the check"},
+          {"routing", "object",
+           "whether it is nonblocking if each pair keeps one path; null: the fabric has no such rule", ""},
+          {"routing.how", "text", "rule by which a pair gets its path", "if there is such a rule"},
+          {"routing.nonblocking", "true|false", "the fabric is nonblocking as routed; \"unknown\": not decided",
+           "if there is such a rule"},
+          {"routing.reason", "text", "proof or cause in words", "if there is such a rule"},
+          {"routing.counterexample", "object", "pairs that slow each other as routed, as in counterexample; null: none",
+           "if there is such a rule"},
+          {"routing.counterexample.pairs", "[[text]]", "sender and receiver of each pair", "if a pattern is found"},
+          {"routing.counterexample.link", "text", "link that the pairs share", "if a pattern is found"},
+          {"routing.counterexample.slowdown", "number", "simulated time over that of one pair alone",
+           "if a pattern is found"},
+          {"routing.counterexample.predicted_slowdown", "number", "time over that of one pair alone by the check",
+           "if a pattern is found"},
+          {"bisection_Bps", "B/s", "bisection bandwidth in one direction; null: none is stated", ""},
+          {"bisection_exact", "true|false", "false: bisection_Bps is an upper bound", ""},
+          {"oversubscription", "list", "levels of the fabric", ""},
+          {"oversubscription[].level", "text", "name of the level", ""},
+          {"oversubscription[].groups", "number", "number of groups of the level", ""},
+          {"oversubscription[].hcas", "number", "number of HCAs below the fullest group", ""},
+          {"oversubscription[].configured", "number",
+           "rate from below over rate up, as configured; null: not configured", ""},
+          {"oversubscription[].attached", "number", "rate of attached links over rate up", ""},
+          {"oversubscription[].of_hcas", "number", "rate of HCAs over rate up", ""},
+          {"diameter_hops", "number", "links on the longest of the shortest paths; null: no fabric", ""},
+          {"diameter_latency_s", "s", "latency of that path; null: no fabric", ""},
+          {"counterexample", "object", "pairs that slow each other with ideal splitting; null: none", ""},
+          {"counterexample.pairs", "[[text]]", "sender and receiver of each pair", "if a pattern is found"},
+          {"counterexample.link", "text", "link or links that the pairs share", "if a pattern is found"},
+          {"counterexample.slowdown", "number", "simulated time over that of one pair alone", "if a pattern is found"},
+          {"counterexample.predicted_slowdown", "number", "time over that of one pair alone by the check",
+           "if a pattern is found"},
+          {"lanes", "list", "PCIe lanes of the sockets of a node", ""},
+          {"lanes[].socket", "number", "number of the socket", ""},
+          {"lanes[].used", "number", "lanes that devices use", ""},
+          {"lanes[].available", "number", "lanes that the CPU has", ""},
+          {"hosts", "list", "hosts that cluster.preflight declares", ""},
+          {"hosts[].name", "text", "name of the host", ""},
+          {"hosts[].open_ports", "[text]", "ports that are open", ""},
+          {"hosts[].versions", "{key: text}", "version of each program", ""}};
+}
+const RegisterJsonReference check_json_reference{"topo check", "what the fabric of a machine can carry",
+                                                 check_json_rows};
 
 }  // namespace
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/pictures/topology_picture.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
@@ -104,6 +105,38 @@ int topo_show(const std::vector<std::string>& words) {
 
 const RegisterTopoVerb registered_topo_show{
     "show", "show a node's wiring as tree, matrix and picture, and the fabric by level", topo_show};
+
+std::vector<FieldRow> wiring_json_rows() {
+  return {
+      {"name", "text", "name of the machine", ""},
+      {"nodes", "number", "number of nodes", ""},
+      {"devices", "list", "devices of the graph", ""},
+      {"devices[].name", "text", "name of the device", ""},
+      {"devices[].kind", "text", "kind of the device: gpu, hca, switch, …", ""},
+      {"devices[].node", "number", "node of the device; -1: outside nodes", ""},
+      {"links", "list", "links between devices", ""},
+      {"links[].from", "text", "device at one end", ""},
+      {"links[].to", "text", "device at the other end", ""},
+      {"links[].kind", "text", "kind of the link: nvlink, pcie, …", ""},
+      {"links[].rate_Bps", "B/s", "rate of the first direction", ""},
+      {"links[].rate_back_Bps", "B/s", "rate of the way back", ""},
+      {"links[].half_duplex", "true|false", "both directions share one rate", ""},
+      {"links[].up", "true|false", "the link works", ""},
+      {"links[].latency_s", "s", "latency of the link", ""},
+      {"locality", "{key: {key: text}}", "path between two devices of the first node, as nvidia-smi topo names it", ""},
+      {"levels", "list", "levels of switches of the fabric", ""},
+      {"levels[].name", "text", "name of the level", ""},
+      {"levels[].switches", "number", "number of switches", ""},
+      {"levels[].links_down", "number", "links to the level below", ""},
+      {"levels[].links_up", "number", "links to the level above", ""},
+      {"levels[].links_across", "number", "links within the level", ""},
+      {"levels[].rate_down_Bps", "B/s", "rate of the slowest link down", ""},
+      {"levels[].rate_up_Bps", "B/s", "rate of the slowest link up", ""},
+      {"fabric", "list", "lines on the fabric", ""},
+      {"fabric[].what", "text", "title of the line", ""},
+      {"fabric[].detail", "text", "what the line says", ""}};
+}
+const RegisterJsonReference wiring_json_reference{"topo show", "the whole graph of a machine", wiring_json_rows};
 
 }  // namespace
 }  // namespace trainyard

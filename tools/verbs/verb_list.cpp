@@ -16,6 +16,7 @@
 #include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
 #include "models/software/training_memory.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/studies/batch_study.hpp"
 #include "strategies/collectives/collective.hpp"
@@ -352,6 +353,29 @@ int list(const std::vector<std::string>& words) {
 
 const RegisterVerb registered_list{"list", VerbGroup::prepare,
                                    "list the names that scenarios can use, with their main figures", list};
+
+/// A row for each kind, and one for each column. Only the values of the entries tell a number from a text.
+std::vector<FieldRow> listing_json_rows() {
+  const Catalog catalog;
+  std::vector<FieldRow> rows;
+  for (const Listing& listing : listings()) {
+    const std::vector<ListRow> entries = listing.rows(catalog);
+    const std::string when = fmt::format("with {} or no KIND", listing.name);
+    rows.push_back({listing.name, "list", fmt::format("{}: {}", listing.name, listing.what), when});
+    for (std::size_t i = 0; i < listing.columns.size(); ++i) {
+      const bool is_number = std::ranges::any_of(entries, [i](const ListRow& row) {
+        return std::holds_alternative<double>(row[i].value) || std::holds_alternative<std::int64_t>(row[i].value);
+      });
+      rows.push_back({fmt::format("{}[].{}", listing.name, listing.columns[i].key), is_number ? "number" : "text",
+                      fmt::format("column \"{}\" of the list", listing.columns[i].head), when});
+    }
+  }
+  return rows;
+}
+
+const RegisterJsonReference list_json_reference{
+    "list", "entries by kind; a number is in the unit that its key names, and null if it is not stated",
+    listing_json_rows};
 
 }  // namespace
 

@@ -19,6 +19,7 @@
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "models/software/expert_dispatcher.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/plan.hpp"
@@ -427,6 +428,23 @@ const RegisterVerb registered_show{
     "show", VerbGroup::predict,
     "show the schedule, mesh, machine, folding or one rank of a scenario, or a catalog entry with its sources",
     show_verb};
+
+std::vector<FieldRow> entry_json_rows() {
+  return {{"kind", "text", "kind of the entry, such as gpu", ""},
+          {"name", "text", "name of the entry", ""},
+          {"figures", "list", "figures of the entry", ""},
+          {"figures[].figure", "text", "kind, name and key of the figure", ""},
+          {"figures[].value", "text", "value with its unit", ""},
+          {"figures[].source", "text", "where the value comes from; empty: no source", ""},
+          {"figures[].unverified", "true|false", "no source confirms the value", ""},
+          {"layers", "list", "layers of a network", "of networks"},
+          {"layers[].layer", "text", "name of the layer", "of networks"},
+          {"layers[].output", "text", "shape of its output for one sample", "of networks"},
+          {"layers[].parameters", "number", "number of its parameters", "of networks"},
+          {"layers[].forward_FLOPs", "FLOP", "operations of its forward pass", "of networks"},
+          {"layers[].kept_bytes", "bytes", "activations that it keeps for the backward pass, in fp32", "of networks"}};
+}
+const RegisterJsonReference shown_entry_json{"show", "an entry of the catalog with its sources", entry_json_rows};
 
 }  // namespace
 }  // namespace trainyard

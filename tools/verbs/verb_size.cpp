@@ -231,8 +231,9 @@ struct SizeFlags {
   }
 
   std::vector<std::string> requested_networks() const {
-    if (network.empty() && !(network_switch + csv).empty())
-      throw UserError("--switch, --csv: only with --network, for example --network choose");
+    for (const auto& [flag, value] : {std::pair{"--switch", &network_switch}, {"--csv", &csv}})
+      if (network.empty() && !value->empty())
+        throw UserError(fmt::format("{}: only with --network, for example --network choose", flag));
     std::vector<std::string> kinds;
     for (const std::string& name : comma_list(network))
       for (const std::string& kind : name == "choose" ? network_kinds() : std::vector<std::string>{name})

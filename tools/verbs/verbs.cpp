@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "models/reading/document_text.hpp"
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
 #include "sim/process/job.hpp"
@@ -38,6 +39,15 @@ int run_words(const std::vector<std::string>& words) {
 Registry<Verb>& verbs() {
   static Registry<Verb> registry{"verb"};
   return registry;
+}
+
+std::string answer_program(const Verb& verb, const VerbQuestion& question) {
+  if (question.keyed_name.empty()) return verb.answer(question);
+  try {
+    return places_as_keys(verb.answer(question), *question.document, question.keyed_name);
+  } catch (const UserError& e) {
+    throw UserError(places_as_keys(e.what(), *question.document, question.keyed_name));
+  }
 }
 
 int run_command(const std::vector<std::string>& words) {

@@ -24,6 +24,8 @@ struct Verb {
   std::string (*answer)(const VerbQuestion&) = nullptr;
 };
 Registry<Verb>& verbs();
+/// Answers the question of a program with a verb that has an answer. Errors in a document without lines name its keys.
+std::string answer_program(const Verb&, const VerbQuestion&);
 /// Runs the verb that the words name. Prints an error as one line on stderr. Returns the exit code.
 int run_command(const std::vector<std::string>& words);
 /// The text of `trainyard help`: the verbs by group, one line each.

@@ -351,13 +351,6 @@ Bisection bisection_of(const FabricView& view, const std::vector<PairLoads>& loa
   return found;
 }
 
-BytesPerSecond cut_capacity(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
-  const FabricView view(graph);
-  EndSet chosen(view.ends.size(), 0);
-  for (std::size_t i = 0; i < view.ends.size(); ++i) chosen[i] = std::ranges::find(from, view.ends[i]) != from.end();
-  return BytesPerSecond{FabricCuts(view).capacity(chosen)};
-}
-
 IdealSplitting::IdealSplitting(const FabricView& view) {
   constexpr std::size_t kMostWork = 40'000'000;  // wires to visit: about a tenth of a second
   const std::vector<Terminal> terminals = terminals_of(view);

@@ -79,7 +79,4 @@ class IdealSplitting {
 /// (Valiant). Each half of the path carries uniform traffic, whatever the ends send. Two such loads must fit.
 bool carried_by_way_of_all(const FabricView&, const PairLoads&);
 
-/// Capacity from the ends `from` to all others (max-flow = min-cut), in one direction.
-BytesPerSecond cut_capacity(const DeviceGraph&, const std::vector<DeviceId>& from);
-
 }  // namespace trainyard

@@ -165,14 +165,15 @@ void require_tensor_alone(const Sharding&, const char* what);
 /// Error for a sharding that does not fit the network. It names the part of the sharding that is the cause, so that a
 /// reader can point to the key of that part.
 struct ShardingError : UserError {
-  std::string part;       ///< "tensor", "sequence", "context", "expert", "expert_tensor", "expert_loads" or "recompute"
-  std::string reason;     ///< without a place
-  std::int64_t room = 0;  ///< the ranks of that part must divide it; 0: another fault, or not known
+  std::string part;    ///< "tensor", "sequence", "context", "expert", "expert_tensor", "expert_loads" or "recompute"
+  std::string reason;  ///< without a place
+  std::int64_t room;   ///< the ranks of that part must divide it; 0: another fault, or not known
 
-  ShardingError(std::string sharding_part, std::string why, const Place& where = {})
+  ShardingError(std::string sharding_part, std::string why, const Place& where = {}, std::int64_t divisible_size = 0)
       : UserError((where.file ? where.text() + ": " : "") + why),
         part(std::move(sharding_part)),
-        reason(std::move(why)) {}
+        reason(std::move(why)),
+        room(divisible_size) {}
 };
 
 /// Throws UserError if a micro-batch is empty.

@@ -49,13 +49,11 @@ std::int64_t tensor_room(const TransformerConfig& c, const Sharding& s) {
 void require_divisor(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* part,
                      const std::string& what, const char* axis = nullptr) {
   if (size % ranks == 0) return;
-  ShardingError error(part,
+  throw ShardingError(part,
                       std::string(axis ? axis : part) + " parallelism over " + text_of(ranks) +
                           " ranks: they must divide the " + text_of(size) + " " + what + " of " + config.name +
                           "; nearest: " + nearest_divisors(size, ranks),
-                      config.place);
-  error.room = size;
-  throw error;
+                      config.place, size);
 }
 
 /// Returns " (nearest: 96 or 104 tokens)": the lengths in so many equal blocks that the network has positions for.
@@ -83,13 +81,11 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
   for (const auto& [size, what] : tensor_parts(c, s)) {
     if (size % s.tensor == 0) continue;
     const std::int64_t room = tensor_room(c, s);
-    ShardingError error("tensor",
+    throw ShardingError("tensor",
                         "tensor parallelism over " + text_of(s.tensor) + " ranks: they must divide the " +
                             text_of(size) + " " + what + " of " + c.name +
                             "; nearest: " + nearest_divisors(room, s.tensor),
-                        c.place);
-    error.room = room;
-    throw error;
+                        c.place, room);
   }
   if (c.experts.latent_size > 0 && s.tensor > 1 && !s.folds_experts())
     refuse(c, "tensor",
@@ -111,9 +107,7 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
   const bool ring = s.ring_ranks() > 1;
   const auto refuse_ranks = [&](const std::string& why) {
     const std::int64_t room = context_room(c, seq, s);
-    ShardingError error("context", why + "; nearest: " + nearest_ranks(room, s.context), c.place);
-    error.room = room;
-    throw error;
+    throw ShardingError("context", why + "; nearest: " + nearest_ranks(room, s.context), c.place, room);
   };
   if (s.context > 1) {
     const std::int64_t blocks = ring && c.causal ? 2 * static_cast<std::int64_t>(s.context) : s.context;

@@ -279,14 +279,12 @@ void take_experts(const std::vector<ListedOperator>& operators, const SizeValues
 void require_shares(const TransformerLayout& l, const char* part, double ranks, double parts, const std::string& words,
                     const ListedOperator& op) {
   if (std::fmod(parts, ranks) == 0) return;
-  ShardingError error(
+  throw ShardingError(
       part,
       fmt::format("{}: {:.10g} ranks share the {:.10g} {} of {}, which must be a multiple of them; nearest: {}",
                   l.config.name, ranks, parts, words, op.name,
                   nearest_divisors(static_cast<std::int64_t>(parts), static_cast<std::int64_t>(ranks))),
-      op.place);
-  error.room = static_cast<std::int64_t>(parts);
-  throw error;
+      op.place, static_cast<std::int64_t>(parts));
 }
 
 }  // namespace trainyard::transformers

@@ -66,6 +66,19 @@ struct WhatIf {
   std::vector<std::string> sets = {};  ///< the changes, as --set takes them: "cluster.hca.rate=400 Gbit/s"
 };
 
+/// A what-if whose changed fields the scenario refuses.
+struct RefusedWhatIf {
+  std::string resource_class;
+  double factor = 1;
+  std::string reason;  ///< the error
+};
+
+/// Collectives among more GPUs of a node than were measured: their times are extrapolated.
+struct ExtrapolatedCollectives {
+  int gpus = 0;           ///< the most GPUs of a node that a group of ranks has
+  int measured_gpus = 0;  ///< the most GPUs of a node that were measured
+};
+
 /// Step times over further draws of slow-downs.
 struct DrawnSteps {
   Seconds mean, half_width;  ///< the mean, and half the width of its 95 % confidence interval
@@ -100,9 +113,10 @@ struct Result {
   std::optional<std::array<double, 2>> announced_step_times;
   /// The mean error to expect of `step_time`, as a share, by the same doubt as the interval.
   std::optional<double> expected_error;
-  std::optional<Seconds> flow_step_time;  ///< with packets: the same step by the default transport
-  double training_steps = 0;              ///< steps of the whole training or loop; 0: its length is not given
-  Seconds training_time;                  ///< time of these steps
+  std::optional<ExtrapolatedCollectives> extrapolated;  ///< No value: a node has no larger group than was measured
+  std::optional<Seconds> flow_step_time;                ///< with packets: the same step by the default transport
+  double training_steps = 0;  ///< steps of the whole training or loop; 0: its length is not given
+  Seconds training_time;      ///< time of these steps
   /// A phase of the training besides its steps. It occurs `times` times in `training_time` and takes `time` each.
   struct Phase {
     std::string name;
@@ -305,6 +319,7 @@ struct Result {
   Seconds wall_s;                      ///< wall-clock time of the simulation; 0: not requested
   std::optional<Capacity> capacity;    ///< No value: not requested
   std::vector<FittingChange> changes;  ///< empty: not requested, or none is known
+  std::vector<RefusedWhatIf> refused_what_ifs;
 };
 
 /// One operation of the critical path, with names.

@@ -183,6 +183,14 @@ JsonFields<Result> common_fields() {
       .value("expected_error", "share", &R::expected_error,
              "error of step_time_s to expect on average, by this interval; the trust line of the report states it")
       .when(&R::expected_error, "with step_time_interval_s")
+      .object("extrapolated_collectives", &R::extrapolated,
+              JsonFields<ExtrapolatedCollectives>()
+                  .value("gpus", "", &ExtrapolatedCollectives::gpus,
+                         "the most GPUs of a node that exchange data in a collective of the step")
+                  .value("measured_gpus", "", &ExtrapolatedCollectives::measured_gpus,
+                         "the most GPUs of a node whose collectives were measured"),
+              "collectives whose times are extrapolated; the trust lines of the report state it")
+      .when(&R::extrapolated, "if a node has a larger group of ranks than was measured")
       .value("flow_step_time_s", "s", &R::flow_step_time, "time of the same step with the default transport")
       .when(&R::flow_step_time, "with --transport packets")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples per second of all devices together")

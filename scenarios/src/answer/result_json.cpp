@@ -77,6 +77,14 @@ const JsonFields<Answer>& answer_fields() {
                          "training time divided by the number of completed steps")
                   .when_since("goodput", &WhatIf::goodput, "in explain, with faults"),
               "savings by faster resources; empty with --no-what-if")
+          .list(
+              "refused_what_if", [](const Answer& a) { return a.result.refused_what_ifs; },
+              JsonFields<RefusedWhatIf>()
+                  .value("resource", "", &RefusedWhatIf::resource_class, "resource class that cannot be faster")
+                  .value("factor", "", &RefusedWhatIf::factor, "factor by which it would be faster")
+                  .value("reason", "", &RefusedWhatIf::reason, "why the scenario refuses the changed fields"),
+              "what-ifs that are not possible")
+          .when([](const Answer& a) { return !a.result.refused_what_ifs.empty(); }, "if there are any")
           .list("sources", &Answer::sources,
                 JsonFields<FigureSource>()
                     .value("figure", "", &FigureSource::figure, "name of the figure of the hardware, model or software")

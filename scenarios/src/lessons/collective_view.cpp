@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/lessons/data_size.hpp"
 #include "scenarios/src/lessons/teach_collective.hpp"
 #include "sim/json_text.hpp"
@@ -133,6 +134,75 @@ LessonFrame step_frame(const CollectiveLesson& lesson, std::size_t i) {
   if (!lesson.slots.empty()) frame.grids = {buffers_grid(lesson, step.buffers, step.sent)};
   return frame;
 }
+
+std::vector<FieldRow> collective_json_rows() {
+  return {
+      {"operation", "text", "name of the collective", ""},
+      {"algorithm", "text", "name of the algorithm", ""},
+      {"reduction", "text", "what slots are combined by, such as sum; empty: nothing is combined", ""},
+      {"ranks", "number", "number of ranks", ""},
+      {"root", "number", "rank of the root; -1: the operation has none", ""},
+      {"labels_from", "number", "number of the first rank in texts and pictures; the JSON counts from 0", ""},
+      {"size_bytes", "bytes", "size of the data, as nccl-tests counts it", ""},
+      {"decimal_sizes", "true|false", "texts write sizes in powers of 1000, as the command did", ""},
+      {"machine", "text", "description of the machine", ""},
+      {"members", "list", "the ranks, then the switches that take part", ""},
+      {"members[].name", "text", "name of the rank or switch", ""},
+      {"members[].holds_data", "true|false", "the member has data at some time", ""},
+      {"slots", "[text]", "names of the slots", ""},
+      {"initial", "list of lists", "contents of the slots before the first step, by member and slot", ""},
+      {"initial[][].text", "text", "content of the slot, such as a0+a2", ""},
+      {"initial[][].parts", "list", "contributions in the slot", ""},
+      {"initial[][].parts[].slot", "number", "slot that the contribution came from", ""},
+      {"initial[][].parts[].rank", "number", "rank that contributed it", ""},
+      {"initial[][].parts[].count", "number", "how often it is in the sum", ""},
+      {"initial[][].divided", "true|false", "the sum is divided by the number of ranks", ""},
+      {"initial[][].unknown", "true|false", "a mixture whose parts cannot be recovered", ""},
+      {"initial[][].complete", "true|false", "the slot has the final result of the operation", ""},
+      {"initial[][].stale", "true|false", "the data belong to another slot", ""},
+      {"initial[][].changed", "true|false", "the previous step changed the slot", ""},
+      {"steps", "list", "messages that arrive together, and the buffers after them", ""},
+      {"steps[].begin_s", "s", "time at which the first message begins", ""},
+      {"steps[].end_s", "s", "end of the step", ""},
+      {"steps[].transfers", "list", "messages of the step", ""},
+      {"steps[].transfers[].from", "number", "sender, by its place in members", ""},
+      {"steps[].transfers[].to", "number", "receiver, by its place in members", ""},
+      {"steps[].transfers[].slots", "text", "names of the slots in the message; empty: it has no data", ""},
+      {"steps[].transfers[].content", "text", "contents of these slots as they are sent", ""},
+      {"steps[].transfers[].first_slot", "number", "first slot at the receiver; -1: the message touches no slot", ""},
+      {"steps[].transfers[].slot_count", "number", "number of slots in the message", ""},
+      {"steps[].transfers[].adds", "true|false", "the receiver combines the message with its own data", ""},
+      {"steps[].transfers[].begin_s", "s", "time at which the message begins", ""},
+      {"steps[].transfers[].end_s", "s", "time at which the message has arrived", ""},
+      {"steps[].transfers[].bytes", "bytes", "size of the message", ""},
+      {"steps[].transfers[].link", "text", "name of the link that limited its rate; empty: none did", ""},
+      {"steps[].transfers[].link_kind", "text", "kind of the link that limited its rate", ""},
+      {"steps[].reduces_after", "true|false", "a rank combines received data after the messages", ""},
+      {"steps[].limiting", "[text]", "links that limited the slowest messages", ""},
+      {"steps[].buffers", "list of lists", "contents of the slots after the step, by member and slot", ""},
+      {"steps[].buffers[][].text", "text", "content of the slot, such as a0+a2", ""},
+      {"steps[].buffers[][].parts", "list", "contributions in the slot", ""},
+      {"steps[].buffers[][].parts[].slot", "number", "slot that the contribution came from", ""},
+      {"steps[].buffers[][].parts[].rank", "number", "rank that contributed it", ""},
+      {"steps[].buffers[][].parts[].count", "number", "how often it is in the sum", ""},
+      {"steps[].buffers[][].divided", "true|false", "the sum is divided by the number of ranks", ""},
+      {"steps[].buffers[][].unknown", "true|false", "a mixture whose parts cannot be recovered", ""},
+      {"steps[].buffers[][].complete", "true|false", "the slot has the final result of the operation", ""},
+      {"steps[].buffers[][].stale", "true|false", "the data belong to another slot", ""},
+      {"steps[].buffers[][].changed", "true|false", "the previous step changed the slot", ""},
+      {"steps[].sent_bytes", "[bytes]", "bytes that each member has sent since the beginning", ""},
+      {"time_s", "s", "time of the whole collective", ""},
+      {"sent_bytes", "[bytes]", "bytes that each rank sends", ""},
+      {"received_bytes", "[bytes]", "bytes that each rank receives", ""},
+      {"total_bytes", "bytes", "sum over all messages", ""},
+      {"least_rank_bytes", "bytes",
+       "lower bound of what the busiest rank sends or receives, if only ranks move and add", ""},
+      {"least_total_bytes", "bytes", "lower bound of total_bytes", ""},
+      {"kept", "true|false", "all slots have the result that the operation promises", ""},
+      {"hazards", "[text]", "what can go wrong, such as a slot that is read after it was overwritten", ""}};
+}
+const RegisterJsonReference collective_json_reference{
+    "teach all-reduce", "a collective step by step; every other collective has the same keys", collective_json_rows};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/learn_run.hpp"
 #include "sim/json_text.hpp"
 
@@ -74,6 +75,25 @@ LessonFrame frame_of(const std::vector<LearnedUpdate>& events) {
   for (auto& [actor, lane] : lanes) frame.lanes.push_back(std::move(lane));
   return frame;
 }
+
+std::vector<FieldRow> learning_json_rows() {
+  return {{"scenario", "text", "name of the scenario", ""},
+          {"events", "list", "gradients and updates, in the order of time", ""},
+          {"events[].time_s", "s", "time at which the gradient or the update ends", ""},
+          {"events[].actor", "text", "worker or server that made it", ""},
+          {"events[].what", "text", "gradient or update, as a word", ""},
+          {"events[].weights", "number",
+           "number of the weights that a gradient was computed on, or that an update made", ""},
+          {"events[].loss", "number", "loss on the samples of the gradient", "of gradients, if it is finite"},
+          {"events[].staleness", "number", "how many updates late the gradient was", "of updates"},
+          {"events[].lambda", "number", "factor on the gradient, or share of a worker's weights", "of updates"},
+          {"events[].worker", "number", "worker whose gradient it applied", "of updates by the gradient of one worker"},
+          {"mean_staleness", "number", "mean number of updates by which gradients were late, over the whole run", ""},
+          {"worst_staleness", "number", "largest number of updates by which a gradient was late", ""},
+          {"mean_lambda", "number", "mean of lambda over the whole run", ""}};
+}
+const RegisterJsonReference learning_json_reference{"teach learning", "the first updates of a training",
+                                                    learning_json_rows};
 
 }  // namespace
 

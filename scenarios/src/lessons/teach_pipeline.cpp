@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
@@ -129,9 +130,8 @@ nlohmann::ordered_json stage_json(const PipelineLesson& lesson, std::size_t stag
                      {"chunk", runs[i].task.chunk},
                      {"begin", runs[i].begin},
                      {"end", runs[i].end}});
-  const double busy = lesson.run.busy(stage);
-  return {{"works", busy},
-          {"idle", lesson.run.end - busy},
+  return {{"works", lesson.busy(stage)},
+          {"idle", lesson.idle(stage)},
           {"activations_peak_micro_batches", lesson.activations(stage)},
           {"tasks", tasks}};
 }
@@ -187,6 +187,66 @@ nlohmann::ordered_json compared_json(const PipelineLesson& lesson, const Pipelin
   }
   return data;
 }
+
+std::vector<FieldRow> pipeline_json_rows() {
+  return {{"schedule", "text", "name of the schedule", ""},
+          {"stages", "number", "number of stages", ""},
+          {"micro_batches", "number", "number of micro-batches of a step", ""},
+          {"chunks", "number", "number of model chunks of a stage", ""},
+          {"forward", "slots", "time of the forward pass of a micro-batch on a stage", ""},
+          {"backward_input", "slots", "time of the gradients of its inputs", ""},
+          {"backward_weights", "slots", "time of the gradients of its weights", ""},
+          {"transfer", "slots", "time of a message from stage to stage", ""},
+          {"time", "slots", "time of a single step", ""},
+          {"ideal_time", "slots", "time of a step if no stage waited", ""},
+          {"naive_time", "slots", "time of a step with one micro-batch at a time", ""},
+          {"bubble_share", "share", "idle share of the stages' time in a single step", ""},
+          {"bubble_over_ideal", "share", "idle time of a single step over ideal_time", ""},
+          {"in_a_row", "object", "a step among many, in which stages begin the next as soon as they can", ""},
+          {"in_a_row.time", "slots", "time of such a step", ""},
+          {"in_a_row.bubble_share", "share", "idle share of the stages' time in such a step", ""},
+          {"speed_up_over_naive", "number", "naive_time over time", ""},
+          {"steps", "number", "number of steps in a row that the tasks show", ""},
+          {"stage", "list", "figures of each stage", ""},
+          {"stage[].works", "slots", "time that the stage works in one step", ""},
+          {"stage[].idle", "slots", "time that the stage waits in a single step; works and idle sum to time", ""},
+          {"stage[].activations_peak_micro_batches", "number",
+           "most activations that it keeps, in those of a micro-batch", ""},
+          {"stage[].tasks", "list", "passes of the stage in all steps shown, in the order of time", ""},
+          {"stage[].tasks[].step", "number", "step of the pass, from 0", ""},
+          {"stage[].tasks[].pass", "text", "name of the pass: forward, backward, …", ""},
+          {"stage[].tasks[].micro_batch", "number", "micro-batch of the pass, from 0", ""},
+          {"stage[].tasks[].chunk", "number", "model chunk of the pass, from 0", ""},
+          {"stage[].tasks[].begin", "slots", "begin of the pass", ""},
+          {"stage[].tasks[].end", "slots", "end of the pass", ""}};
+}
+
+std::vector<FieldRow> compared_json_rows() {
+  std::vector<FieldRow> rows{{"chunks", "number", "number of model chunks that was asked for", ""}};
+  for (const char* list : {"schedules", "other_chunks"}) {
+    const bool chosen = rows.size() == 1;
+    rows.push_back({list, "list",
+                    chosen ? "one step of each schedule" : "one step of each schedule with other numbers of chunks",
+                    ""});
+    const std::string prefix = std::string(list) + "[].";
+    const char* when = chosen ? "if the schedule runs this shape" : "";
+    for (const FieldRow& row : pipeline_json_rows())
+      rows.push_back({prefix + row.path, row.type, row.words, row.path == "schedule" ? "" : when});
+    if (chosen) rows.push_back({prefix + "refused", "text", "reason why the schedule is left out", "otherwise"});
+    rows.push_back({prefix + "activations_peak_micro_batches", "number",
+                    "most activations that a stage keeps, in those of a micro-batch", when});
+    rows.push_back({prefix + "copies", "number", "copies of the network that the stages hold together", when});
+    rows.push_back({prefix + "parts", "number", "number of parts that the network is cut into", when});
+    rows.push_back(
+        {prefix + "virtual_stages", "list of lists", "number of the part in each chunk of each stage", when});
+  }
+  return rows;
+}
+
+const RegisterJsonReference pipeline_json_reference{"teach pipeline", "stages over time under a schedule",
+                                                    pipeline_json_rows};
+const RegisterJsonReference compared_json_reference{"teach pipeline --schedule all",
+                                                    "all schedules on one scale of time", compared_json_rows};
 
 }  // namespace
 
@@ -276,13 +336,15 @@ LessonView lesson_view(const PipelineLesson& lesson) {
   view.sums = pipeline_sums(lesson);
   view.figures.head = {"  stage", "     works", "      idle", " keeps at most (activations of so many micro-batches)"};
   view.figures.right = {true, true, true};
-  if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: sums over the {} steps", lesson.steps);
+  if (lesson.steps > 1)
+    view.figures.note = fmt::format("works, idle: in one step alone; the picture has {} steps", lesson.steps);
   const double scale = std::min(1.0, 40 / most_activations(lesson));
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {
-    const double busy = lesson.run.busy(s), kept = lesson.activations(s);
+    const double kept = lesson.activations(s);
     const std::string bar(static_cast<std::size_t>(std::lround(kept * scale)), '#');
-    view.figures.rows.push_back({std::to_string(static_cast<int>(s) + lesson.labels_from), fmt::format("{:.6g}", busy),
-                                 fmt::format("{:.6g}", lesson.run.end - busy), fmt::format(" {:<8.6g}{}", kept, bar)});
+    view.figures.rows.push_back({std::to_string(static_cast<int>(s) + lesson.labels_from),
+                                 fmt::format("{:.6g}", lesson.busy(s)), fmt::format("{:.6g}", lesson.idle(s)),
+                                 fmt::format(" {:<8.6g}{}", kept, bar)});
   }
   view.json = json_text(lesson_json(lesson), 2);
   return view;

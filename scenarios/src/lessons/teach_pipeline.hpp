@@ -30,6 +30,10 @@ struct PipelineLesson {
   /// Returns true if consecutive steps overlap, so that a step takes less time than a single one.
   bool steps_overlap() const { return period < end * (1 - 1e-9); }
   double speed_up() const { return naive_end / end; }
+  /// Returns the time that a stage works in one step. All steps of `run` have the same passes.
+  double busy(std::size_t stage) const { return run.busy(stage) / steps; }
+  /// Returns the time that a stage waits in a single step.
+  double idle(std::size_t stage) const { return end - busy(stage); }
   /// Peak of a stage's stored activations, in units of the activations of one micro-batch.
   double activations(std::size_t stage) const { return run.in_flight.at(stage) * copies / shape.chunks; }
 };

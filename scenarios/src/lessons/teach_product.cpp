@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/software/training_memory.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/memory_use.hpp"
@@ -210,6 +211,30 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
                             lesson.right ? "equals" : "is NOT"));
   return all;
 }
+
+std::vector<FieldRow> product_json_rows() {
+  return {
+      {"split", "text", "what threads divide: rows of x, or columns of w", ""},
+      {"shape", "[number]", "rows of x, columns of x, columns of w", ""},
+      {"element_bytes", "bytes", "size of an element", ""},
+      {"w_copies", "number", "number of copies of w", ""},
+      {"extra_buffer_bytes", "bytes", "buffer in which parts of y are put together", ""},
+      {"moved_bytes", "bytes", "bytes that are copied from that buffer", ""},
+      {"x", "[number]", "elements of x, row by row", ""},
+      {"w", "[number]", "elements of w, row by row", ""},
+      {"y", "[number]", "elements of the product, row by row", ""},
+      {"equals_product", "true|false", "the threads computed the product of one thread", ""},
+      {"thread", "list", "figures of each thread", ""},
+      {"thread[].first", "number", "first row or column of the thread", ""},
+      {"thread[].count", "number", "number of rows or columns of the thread", ""},
+      {"thread[].x_bytes", "bytes", "part of x that the thread reads", ""},
+      {"thread[].w_bytes", "bytes", "part of w that the thread reads", ""},
+      {"thread[].y_bytes", "bytes", "part of y that the thread writes", ""},
+      {"thread[].flops", "FLOP", "floating-point operations of the thread", ""},
+      {"thread[].pieces_of_y", "number", "number of pieces that are not adjacent, in which its part of y lies", ""}};
+}
+const RegisterJsonReference product_json_reference{"teach matrix-product", "a matrix product that threads share",
+                                                   product_json_rows};
 
 }  // namespace
 

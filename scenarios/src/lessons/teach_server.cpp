@@ -6,6 +6,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/json_text.hpp"
 #include "sim/stable_sort.hpp"
 #include "strategies/plan/training_calls.hpp"
@@ -276,6 +277,45 @@ std::string server_json(const ServerLesson& lesson, const nlohmann::ordered_json
   j["values"] = values_json(lesson);
   return json_text(j, 2);
 }
+
+std::vector<FieldRow> server_json_rows() {
+  return {{"script", "text", "name of the script of pushes and pulls", "with --script"},
+          {"workers", "number", "number of workers", ""},
+          {"keys", "[text]", "names of the values on the server", "with --script"},
+          {"servers", "number", "number of servers", "without --script"},
+          {"consistency", "text", "when a pull is answered: bsp, ssp, …", ""},
+          {"staleness_bound", "number", "most steps that a worker may be ahead", ""},
+          {"backup_workers", "number", "number of workers whose pushes a step does not wait for", "without --script"},
+          {"steps", "number", "number of steps of each worker", "without --script"},
+          {"compute", "slots", "time of a gradient", "without --script"},
+          {"push", "slots", "time of a message", ""},
+          {"apply", "slots", "time in which a server adds a push", ""},
+          {"time", "slots", "end of the last step", ""},
+          {"steps_per_slot", "number", "steps of all workers over time", "without --script"},
+          {"largest_lead_steps", "number", "most steps by which one worker was ahead of another", "without --script"},
+          {"staleness", "{key: number}", "number of gradients by the updates that they missed", "without --script"},
+          {"pulls", "number", "number of pulls that were answered", ""},
+          {"partial_pulls", "number", "pulls whose sum lacks a push that a synchronous server waits for", ""},
+          {"actors", "list", "workers and servers", ""},
+          {"actors[].name", "text", "name of the worker or server", ""},
+          {"actors[].spans", "list", "work of the actor over time", ""},
+          {"actors[].spans[].what", "text", "compute, push, apply, …; of a script the value", ""},
+          {"actors[].spans[].worker", "number", "worker whose push the server adds", "with --script, of servers"},
+          {"actors[].spans[].begin", "slots", "begin of the span", ""},
+          {"actors[].spans[].end", "slots", "end of the span", ""},
+          {"values", "list", "pushes and answers to pulls, in the order of time", ""},
+          {"values[].what", "text", "push or pull, as a word", ""},
+          {"values[].worker", "number", "worker that pushes or pulls", ""},
+          {"values[].key", "text", "name of the value", ""},
+          {"values[].asked", "slots", "time at which the pull was asked", "of pulls"},
+          {"values[].time", "slots", "time at which the push was added or the pull answered", ""},
+          {"values[].pushed", "number", "number that the worker pushed", "of pushes"},
+          {"values[].value", "number", "value on the server then", ""},
+          {"values[].pushes", "[number]", "how many pushes of each worker it has", ""},
+          {"values[].partial", "true|false", "a push that a synchronous server waits for is missing", "of pulls"}};
+}
+const RegisterJsonReference server_json_reference{"teach server", "parameter servers and their workers over time",
+                                                  server_json_rows};
 
 }  // namespace
 

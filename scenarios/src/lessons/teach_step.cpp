@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/step_machine.hpp"
@@ -195,6 +196,53 @@ std::string step_json(const StepLesson& lesson) {
                                           {"tensors", tensors}},
                    2);
 }
+
+std::vector<FieldRow> step_json_rows() {
+  return {
+      {"network", "text", "description of the network", ""},
+      {"plan", "text", "description of the plan", ""},
+      {"ranks", "number", "number of ranks", ""},
+      {"steps", "number", "number of training steps", ""},
+      {"samples", "number", "number of samples of a step", ""},
+      {"parameters", "number", "number of parameters of the network", ""},
+      {"left_out", "text", "exchange that was left out; empty: none", ""},
+      {"failed", "text", "reason why the step could not end; empty: it ended", ""},
+      {"loss", "number", "loss of the divided step; null: it is not finite", ""},
+      {"loss_of_one_device", "number", "loss of the step of one device", ""},
+      {"largest_move", "number", "largest change of a parameter", ""},
+      {"largest_difference", "number", "largest difference of a parameter between both; null: it is not finite", ""},
+      {"relative_difference", "object", "largest relative differences between both; null: not finite", ""},
+      {"relative_difference.loss", "number", "relative difference of the losses", ""},
+      {"relative_difference.gradients", "number", "largest relative difference of gradients", ""},
+      {"relative_difference.weights", "number", "largest relative difference of weights", ""},
+      {"equals_one_device", "true|false", "both agree up to rounding", ""},
+      {"held_by_rank", "[number]", "number of parameters that each rank holds", ""},
+      {"messages", "{key: number}", "number of messages between ranks, by operation", ""},
+      {"cut_layer", "object", "the first layer that tensor ranks share; null: none", ""},
+      {"cut_layer.layer", "text", "name of the layer", "if tensor ranks share a layer"},
+      {"cut_layer.ranks", "number", "number of ranks that share it", "if tensor ranks share a layer"},
+      {"cut_layer.parts", "list", "parts of the layer, with Megatron's operators f and g",
+       "if tensor ranks share a layer"},
+      {"cut_layer.parts[].part", "text", "name of the part", "if tensor ranks share a layer"},
+      {"cut_layer.parts[].f", "object", "the operator before the part", "if tensor ranks share a layer"},
+      {"cut_layer.parts[].f.forward_bytes", "bytes", "bytes that f exchanges forward", "if tensor ranks share a layer"},
+      {"cut_layer.parts[].f.backward_bytes", "bytes", "bytes that f exchanges backward",
+       "if tensor ranks share a layer"},
+      {"cut_layer.parts[].g", "object", "the operator after the part", "if tensor ranks share a layer"},
+      {"cut_layer.parts[].g.forward_bytes", "bytes", "bytes that g exchanges forward", "if tensor ranks share a layer"},
+      {"cut_layer.parts[].g.backward_bytes", "bytes", "bytes that g exchanges backward",
+       "if tensor ranks share a layer"},
+      {"tensors", "list", "parameters of each layer", ""},
+      {"tensors[].layer", "text", "name of the layer", ""},
+      {"tensors[].tensor", "text", "name of the tensor", ""},
+      {"tensors[].elements", "number", "number of its elements", ""},
+      {"tensors[].held", "[number]", "number of elements that each rank holds", ""},
+      {"tensors[].largest", "number", "largest absolute value of an element", ""},
+      {"tensors[].moved", "number", "largest change of an element", ""},
+      {"tensors[].difference", "number", "largest difference between both; null: it is not finite", ""}};
+}
+const RegisterJsonReference step_json_reference{
+    "teach step", "a divided training step beside that of one device, on numbers", step_json_rows};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/json_text.hpp"
 #include "sim/units.hpp"
 
@@ -54,6 +55,23 @@ std::vector<LessonCell> host_cells(const SwitchLesson& lesson, const SwitchedFra
   }
   return cells;
 }
+
+std::vector<FieldRow> switch_json_rows() {
+  return {{"kind", "text", "what passes the frames: switch or hub", ""},
+          {"hosts", "number", "number of hosts", ""},
+          {"flooded_frames", "number", "number of frames that went to all ports", ""},
+          {"copies", "number", "number of copies on the wires to the hosts", ""},
+          {"frames", "list", "frames in their order", ""},
+          {"frames[].from", "number", "host that sends the frame", ""},
+          {"frames[].to", "number", "host that the frame is for", ""},
+          {"frames[].flooded", "true|false", "the frame went to all other ports", ""},
+          {"frames[].copies_to", "[number]", "hosts that got a copy", ""},
+          {"table", "list", "addresses that the switch has learned", ""},
+          {"table[].address", "text", "host at the port", ""},
+          {"table[].port", "number", "number of the port", ""}};
+}
+const RegisterJsonReference switch_json_reference{"teach switch", "frames through a switch that learns addresses",
+                                                  switch_json_rows};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/timeline.hpp"
@@ -154,6 +155,31 @@ std::vector<std::string> threads_sums(const ThreadLesson& lesson) {
                             lesson.right ? "what one thread gives" : "NOT what one thread gives"));
   return all;
 }
+
+std::vector<FieldRow> thread_json_rows() {
+  return {{"items", "number", "number of items", ""},
+          {"threads", "number", "number of threads", ""},
+          {"function_slots", "[slots]", "time that each function takes", ""},
+          {"handover_slots", "slots", "time to hand a result to another thread", ""},
+          {"slots", "slots", "time of the whole", ""},
+          {"serial_slots", "slots", "time of one thread alone", ""},
+          {"speed_up", "number", "serial_slots over slots", ""},
+          {"working_share", "share", "share of the threads' time in which they work", ""},
+          {"idle_threads", "number", "number of threads without an item", ""},
+          {"inputs", "[number]", "numbers that go in", ""},
+          {"results", "[number]", "numbers that come out", ""},
+          {"equals_one_thread", "true|false", "one thread computes the same results", ""},
+          {"thread", "list", "figures of each thread", ""},
+          {"thread[].works", "slots", "time that the thread works", ""},
+          {"thread[].idle", "slots", "time that the thread waits", ""},
+          {"thread[].tasks", "list", "what the thread does, in the order of time", ""},
+          {"thread[].tasks[].item", "number", "number of the item", ""},
+          {"thread[].tasks[].function", "number", "number of the function", ""},
+          {"thread[].tasks[].begin", "slots", "begin of the task", ""},
+          {"thread[].tasks[].end", "slots", "end of the task", ""}};
+}
+const RegisterJsonReference thread_json_reference{
+    "teach threads", "threads that share a loop; `teach tasks` has the same keys", thread_json_rows};
 
 }  // namespace
 

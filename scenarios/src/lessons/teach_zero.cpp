@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/lessons/data_size.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
@@ -75,6 +76,23 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
   sums.push_back("per rank by stage, in powers of 1000 as the ZeRO paper counts: " + decimal);
   return sums;
 }
+
+std::vector<FieldRow> zero_json_rows() {
+  return {{"parameters", "number", "number of parameters of the network", ""},
+          {"ranks", "number", "number of ranks that share the states", ""},
+          {"precision", "text", "precision of the training", ""},
+          {"optimizer", "text", "name of the optimizer", ""},
+          {"stages", "list", "ZeRO's stages, from 0 on", ""},
+          {"stages[].stage", "number", "number of the stage", ""},
+          {"stages[].parameters_bytes", "bytes", "parameters that one rank holds", ""},
+          {"stages[].gradients_bytes", "bytes", "gradients that one rank holds", ""},
+          {"stages[].optimizer_bytes", "bytes", "optimizer states that one rank holds", ""},
+          {"stages[].rank_bytes", "bytes", "all states that one rank holds", ""},
+          {"stages[].bytes_per_parameter", "bytes", "rank_bytes over the number of parameters", ""},
+          {"stages[].all_ranks_bytes", "bytes", "all states that all ranks hold together", ""}};
+}
+const RegisterJsonReference zero_json_reference{"teach zero", "what one rank holds under ZeRO's stages",
+                                                zero_json_rows};
 
 }  // namespace
 

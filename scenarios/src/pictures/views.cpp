@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "models/software/training_memory.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/stable_sort.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -334,5 +335,113 @@ RankTimeline rank_timeline(const Scenario& s, const Plan& laid_out, int rank) {
   sort_stably(timeline.rows, [](const RankTimeline::Row& a, const RankTimeline::Row& b) { return a.begin < b.begin; });
   return timeline;
 }
+
+namespace {
+
+std::vector<FieldRow> schedule_json_rows() {
+  return {{"operations", "number", "number of operations of the rank", ""},
+          {"schedule", "list", "operations; without --all the first of them", ""},
+          {"schedule[].number", "number", "number of the operation", ""},
+          {"schedule[].stream", "text", "stream that it runs on", ""},
+          {"schedule[].kind", "text", "kind of the operation: kernel, send, …", ""},
+          {"schedule[].flops", "FLOP", "floating-point operations", ""},
+          {"schedule[].bytes", "bytes", "bytes that it moves or sends", ""},
+          {"schedule[].memory_change_bytes", "bytes", "memory that it takes (above 0) or frees", ""},
+          {"schedule[].after", "text", "operations that it waits for", ""},
+          {"schedule[].what", "text", "the work or the message", ""},
+          {"schedule[].peer", "number", "rank at the other end", "of messages"}};
+}
+const RegisterJsonReference schedule_json_reference{"show --schedule", "operations of one rank, in order",
+                                                    schedule_json_rows};
+
+std::vector<FieldRow> mesh_json_rows() {
+  return {{"mesh", "list", "ranks in their order", ""},
+          {"mesh[].rank", "number", "number of the rank", ""},
+          {"mesh[].tensor_parallel", "number", "coordinate among tensor ranks", ""},
+          {"mesh[].context_parallel", "number", "coordinate among context ranks", ""},
+          {"mesh[].data_parallel", "number", "coordinate among replicas", ""},
+          {"mesh[].pipeline_parallel", "number", "pipeline stage of the rank", ""},
+          {"mesh[].expert_parallel", "number", "coordinate among expert ranks", ""},
+          {"mesh[].expert_tensor_parallel", "number", "coordinate among tensor ranks of experts", ""},
+          {"mesh[].node", "number", "node of the rank", ""},
+          {"mesh[].device", "text", "device of the rank", ""}};
+}
+const RegisterJsonReference mesh_json_reference{"show --mesh", "ranks, their coordinates and devices", mesh_json_rows};
+
+std::vector<FieldRow> fold_json_rows() {
+  return {{"ranks", "number", "number of ranks", ""},
+          {"classes", "list", "equivalence classes", ""},
+          {"classes[].rank", "number", "rank that is simulated", ""},
+          {"classes[].size", "number", "number of ranks of the class", ""},
+          {"classes[].members", "text", "ranks of the class", ""},
+          {"classes[].device", "text", "device of the simulated rank", ""},
+          {"link_classes", "number", "number of classes of links", ""},
+          {"reasons", "[text]", "differences between the classes", ""},
+          {"unfolded", "text", "reason why each rank is simulated; empty: ranks are folded", ""}};
+}
+const RegisterJsonReference fold_json_reference{"show --fold", "which ranks are simulated for which", fold_json_rows};
+
+std::vector<FieldRow> machine_json_rows() {
+  return {{"devices", "{key: number}", "number of devices by kind", ""},
+          {"links", "list", "classes of links", ""},
+          {"links[].kind", "text", "kind of the link", ""},
+          {"links[].from", "text", "kind of device at one end", ""},
+          {"links[].to", "text", "kind of device at the other end", ""},
+          {"links[].count", "number", "number of such links", ""},
+          {"links[].rate_Bps", "B/s", "rate of a link", ""},
+          {"links[].latency_s", "s", "latency of a link", ""},
+          {"links[].example", "text", "name of one of them", ""},
+          {"routes", "list", "paths of messages", ""},
+          {"routes[].what", "text", "which ranks the route joins", ""},
+          {"routes[].from_rank", "number", "rank that sends", ""},
+          {"routes[].to_rank", "number", "rank that receives", ""},
+          {"routes[].hops", "[text]", "devices on the route", ""},
+          {"routes[].limit", "text", "name of the slowest link", ""},
+          {"routes[].rate_Bps", "B/s", "rate of the slowest link", ""},
+          {"routes[].latency_s", "s", "latency of the route", ""},
+          {"routes[].software_latency_s", "s", "the part of it that is software", ""}};
+}
+const RegisterJsonReference machine_json_reference{"show --machine", "devices, links and the paths of messages",
+                                                   machine_json_rows};
+
+std::vector<FieldRow> rank_json_rows() {
+  return {{"rank", "object", "place of the rank", ""},
+          {"rank.rank", "number", "number of the rank", ""},
+          {"rank.tensor_parallel", "number", "coordinate among tensor ranks", ""},
+          {"rank.context_parallel", "number", "coordinate among context ranks", ""},
+          {"rank.data_parallel", "number", "coordinate among replicas", ""},
+          {"rank.pipeline_parallel", "number", "pipeline stage of the rank", ""},
+          {"rank.expert_parallel", "number", "coordinate among expert ranks", ""},
+          {"rank.expert_tensor_parallel", "number", "coordinate among tensor ranks of experts", ""},
+          {"rank.node", "number", "node of the rank", ""},
+          {"rank.device", "text", "device of the rank", ""},
+          {"simulated_rank", "number", "rank that is simulated in its place", ""},
+          {"stands_for", "number", "number of ranks of its equivalence class", ""},
+          {"unfolded", "text", "reason why each rank is simulated; empty: ranks are folded", ""},
+          {"groups", "list", "groups that it exchanges data in", ""},
+          {"groups[].group", "text", "name of the group", ""},
+          {"groups[].members", "[number]", "ranks of the group", ""},
+          {"groups[].next", "object", "route to the next rank of the group", ""},
+          {"groups[].next.what", "text", "which ranks the route joins", ""},
+          {"groups[].next.from_rank", "number", "rank that sends", ""},
+          {"groups[].next.to_rank", "number", "rank that receives", ""},
+          {"groups[].next.hops", "[text]", "devices on the route", ""},
+          {"groups[].next.limit", "text", "name of the slowest link", ""},
+          {"groups[].next.rate_Bps", "B/s", "rate of the slowest link", ""},
+          {"groups[].next.latency_s", "s", "latency of the route", ""},
+          {"groups[].next.software_latency_s", "s", "the part of it that is software", ""},
+          {"peers", "list", "routes to the ranks of neighbouring stages", ""},
+          {"peers[].what", "text", "which ranks the route joins", ""},
+          {"peers[].from_rank", "number", "rank that sends", ""},
+          {"peers[].to_rank", "number", "rank that receives", ""},
+          {"peers[].hops", "[text]", "devices on the route", ""},
+          {"peers[].limit", "text", "name of the slowest link", ""},
+          {"peers[].rate_Bps", "B/s", "rate of the slowest link", ""},
+          {"peers[].latency_s", "s", "latency of the route", ""},
+          {"peers[].software_latency_s", "s", "the part of it that is software", ""}};
+}
+const RegisterJsonReference rank_json_reference{"show --rank", "place, groups and peers of a rank", rank_json_rows};
+
+}  // namespace
 
 }  // namespace trainyard

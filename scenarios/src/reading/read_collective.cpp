@@ -147,6 +147,7 @@ void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {
   choice.settings.fidelity = Fidelity::modelled;
   choice.settings.model = library.model;
   choice.scaled = library.scaled;
+  choice.measured_gpus = library.measured_gpus;
   choice.errors = library.errors;
   choice.sources = library.sources;
 }

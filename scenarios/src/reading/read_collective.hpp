@@ -16,9 +16,10 @@ struct LibraryModel;
 struct CollectiveChoice {
   const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest algorithm that can run it (see tune)
   CollectiveSettings settings;
-  std::string scaled;    ///< if modelled: why the model is less certain than a fit
-  LibraryErrors errors;  ///< if modelled
-  Sources sources;       ///< if modelled: sources of the model
+  std::string scaled;     ///< if modelled: why the model is less certain than a fit
+  int measured_gpus = 0;  ///< if modelled: the most GPUs of a node that were measured, if a node has more; else 0
+  LibraryErrors errors;   ///< if modelled
+  Sources sources;        ///< if modelled: sources of the model
   Place place;
 };
 

@@ -283,10 +283,7 @@ std::string find_example(const ScenarioField& field) {
 
 std::vector<ScenarioField> known_scenario_fields(bool every_file) {
   const AskedFields asked_fields;
-  for (const Node& example : key_examples().find("scenarios")->items)
-    read_scenario_text(example.scalar, "example.yaml");
-  for (const OperatorKeys& keys : operator_keys())
-    read_network_entry(model_document(parse_document(operator_example(keys), "example.yaml"), Catalog{}));
+  for (const std::string& text : example_scenarios()) read_scenario_text(text, "example.yaml");
   read_shared_cluster(parse_document(key_examples().find("jobs")->scalar, "example.yaml"), "example");
   read_fleet(parse_document(key_examples().find("fleet")->scalar, "example.yaml"), "example");
   for (const std::filesystem::path& file : every_file ? all_shipped_scenarios() : shipped_examples()) {

@@ -135,7 +135,8 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
   return simulate(s, plan(s), options);
 }
 
-std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& base) {
+std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& base,
+                            std::vector<RefusedWhatIf>* refused) {
   const std::vector<std::string> classes = resource_classes(s);
   // A few steps of workers that are not in step say little about the steady rate. So both runs take the default number
   // of steps.
@@ -149,12 +150,14 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   ProgressLine progress;
   std::size_t ended = 0;
   progress.show(fmt::format("0 of {} what-ifs", runs));
-  // No value: the factor makes a field larger than it may be, such as the number of readers of a node.
+  // A factor may make a field larger than it may be, such as the number of readers of a node.
+  std::vector<std::string> errors(classes.size());
   const auto changed_scenario = [&](std::size_t i) -> std::optional<Scenario> {
     try {
       return read_again(s, changes(i));
-    } catch (const UserError&) {
+    } catch (const UserError& e) {
       if (i >= classes.size()) throw;
+      errors[i] = e.what();
       return std::nullopt;
     }
   };
@@ -169,7 +172,10 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
       });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i) {
-    if (!step_times[i]) continue;
+    if (!step_times[i]) {
+      if (refused) refused->push_back({classes[i], factor, errors[i]});
+      continue;
+    }
     WhatIf& row = table.emplace_back();
     row.resource_class = classes[i];
     row.factor = factor;

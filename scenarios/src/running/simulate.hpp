@@ -31,7 +31,8 @@ void book_loop_energy(const Scenario&, Result&);
 
 /// Makes each resource class `factor` times faster, one at a time: reads, lays out and simulates the scenario with the
 /// fields that `faster` names, as `run --set` does, in parallel on all processors. Uses only transport and folding of
-/// the options.
-std::vector<WhatIf> what_if(const Scenario&, double factor = 2, const SimulateOptions& = {});
+/// the options. Adds those that the scenario refuses to `refused`, if it is not null.
+std::vector<WhatIf> what_if(const Scenario&, double factor = 2, const SimulateOptions& = {},
+                            std::vector<RefusedWhatIf>* refused = nullptr);
 
 }  // namespace trainyard

@@ -126,13 +126,6 @@ double pipeline_time(const StageCosts& costs, const std::vector<StageChoice>& st
   return sum + (micro_batches - 1) * slowest;
 }
 
-bool stages_fit(const StageCosts& costs, const std::vector<StageChoice>& stages, int micro_batches, double capacity) {
-  int stages_to_end = static_cast<int>(stages.size());
-  return std::ranges::all_of(stages, [&](const StageChoice& stage) {
-    return stage_fits(*cost_of(costs, stage), std::min(stages_to_end--, micro_batches), capacity);
-  });
-}
-
 std::optional<StageDivision> divide_stages(const StageCosts& costs, const std::vector<Submesh>& shapes, int devices,
                                            int micro_batches, double capacity) {
   const std::vector<double> limits = times_of(costs);

@@ -42,13 +42,10 @@ struct StageDivision {
 /// count.
 double pipeline_time(const StageCosts&, const std::vector<StageChoice>&, int micro_batches);
 
-/// Returns true if every stage fits into `capacity` bytes. The n-th stage from the end has min(n, micro_batches)
-/// micro-batches in flight (1F1B).
-bool stages_fit(const StageCosts&, const std::vector<StageChoice>&, int micro_batches, double capacity);
-
 /// Divides layers into stages, and all devices among the stages, so that `pipeline_time` is minimal. For every possible
 /// time of the slowest stage, a dynamic program runs over the remaining layers, stages and devices (Alpa, equation 3).
-/// No value: no division fits.
+/// Each stage fits into `capacity` bytes a device; the n-th stage from the end has min(n, micro_batches) micro-batches in
+/// flight (1F1B). No value: no division fits.
 std::optional<StageDivision> divide_stages(const StageCosts&, const std::vector<Submesh>&, int devices,
                                            int micro_batches, double capacity);
 

@@ -16,6 +16,7 @@
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/fitting.hpp"
 #include "scenarios/src/studies/loop_what_ifs.hpp"
+#include "scenarios/src/studies/measured/doubt_answer.hpp"
 #include "scenarios/src/studies/measured/generation_doubt.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
@@ -187,11 +188,13 @@ void add_further_simulations(Answer& a, const Scenario& s, const Plan& plan, con
   if (simulates_again && (options.reasons || (options.changes && !r.plan_fits()))) r.capacity = capacity(s);
   if (options.changes && !r.plan_fits() && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets)
-    a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons)
-                 : r.generation  ? engine_what_ifs(s, *r.generation, options.factor, options.reasons)
-                                 : what_if(s, options.factor, simulation);
+    a.what_ifs = r.post_training ? loop_what_ifs(s, *r.post_training, options.factor, simulation, options.reasons,
+                                                 r.refused_what_ifs)
+                 : r.generation ? engine_what_ifs(s, *r.generation, options.factor, options.reasons, r.refused_what_ifs)
+                                : what_if(s, options.factor, simulation, &r.refused_what_ifs);
   if (simulates_again && options.factor > 0 && !by_packets && !r.post_training && !r.generation)
-    if (const std::optional<WhatIf> other_order = mesh_what_if(s, simulation)) a.what_ifs.push_back(*other_order);
+    if (const std::optional<WhatIf> other_order = mesh_what_if(s, simulation, r.refused_what_ifs))
+      a.what_ifs.push_back(*other_order);
   if (r.post_training) r.post_training->bottleneck = loop_bottleneck(a.what_ifs, r.post_training->step_time);
   const bool is_plain = !simulation.transport && simulation.folding == SimulateOptions{}.folding;
   if (options.factor > 0) r.splits = post_training_splits(s, is_plain && r.post_training ? &*r.post_training : nullptr);
@@ -214,6 +217,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   const StepDoubt doubt = step_doubt(s, r);
   r.likely_step_times = likely_step_times(r.step_time.value, doubt);
   if (r.likely_step_times) r.expected_error = DoubtModel::shipped().expected_error(doubt);
+  r.extrapolated = extrapolated_collectives(s);
   if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
   if (r.generation) add_generation_intervals(s, *r.generation);
   try {

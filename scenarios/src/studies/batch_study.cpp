@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/learn_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/process/parallel.hpp"
@@ -210,5 +211,31 @@ Json batch_study_json(const Scenario& s, const BatchStudy& study) {
           {"measured", study.measured},
           {"points", points}};
 }
+
+namespace {
+
+std::vector<FieldRow> batch_json_rows() {
+  return {{"scenario", "text", "name of the scenario", ""},
+          {"optimizer", "text", "name of the optimizer", ""},
+          {"noise_scale_samples", "number", "batch beyond which more samples save few steps (the critical batch)", ""},
+          {"least_steps", "number", "steps that the largest batch needs", ""},
+          {"measured", "true|false", "both come from trainings of `learn`", ""},
+          {"points", "list", "batches that were tried", ""},
+          {"points[].batch", "number", "samples of a step", ""},
+          {"points[].error", "text", "why the batch has no answer", "if it has none"},
+          {"points[].step_time_s", "s", "time of a step", "if the batch has an answer"},
+          {"points[].steps", "number", "steps to the target", "if the batch has an answer"},
+          {"points[].time_s", "s", "time to the target", "if the batch has an answer"},
+          {"points[].samples", "number", "samples to the target", "if the batch has an answer"},
+          {"points[].learned_steps", "number", "steps in which `learn` came to the target", "if it came to it"},
+          {"points[].learned_time_s", "s", "time in which `learn` came to the target", "if it came to it"},
+          {"points[].diverged_at_step", "number", "step at which `learn` diverged", "if it diverged"},
+          {"points[].published_error_percent", "number", "published validation error of the network, %",
+           "if one is published for this batch"}};
+}
+const RegisterJsonReference batch_study_json_reference{"explain --batch", "time to the target against the batch",
+                                                       batch_json_rows};
+
+}  // namespace
 
 }  // namespace trainyard

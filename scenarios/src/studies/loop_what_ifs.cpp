@@ -108,16 +108,19 @@ std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all)
 }
 
 /// Simulates the changes in parallel. `time_of` returns the time of a changed scenario; it may throw UserError. Changes that
-/// are refused are left out.
+/// are refused are added to `refused`.
 std::vector<WhatIf> times_of_changes(const Scenario& s, const std::vector<LoopChange>& changes, double factor,
+                                     std::vector<RefusedWhatIf>& refused,
                                      const std::function<Seconds(const Scenario&, const LoopChange&)>& time_of) {
   ProgressLine progress;
   std::size_t ended = 0;
   progress.show(fmt::format("0 of {} what-ifs", changes.size()));
+  std::vector<std::string> errors(changes.size());
   const auto changed_time = [&](std::size_t i) {
     try {
       return time_of(read_again(s, changes[i].sets), changes[i]);
-    } catch (const UserError&) {
+    } catch (const UserError& e) {
+      errors[i] = e.what();
       return Seconds{};
     }
   };
@@ -126,6 +129,7 @@ std::vector<WhatIf> times_of_changes(const Scenario& s, const std::vector<LoopCh
       [&](std::size_t, Seconds) { progress.show(fmt::format("{} of {} what-ifs", ++ended, changes.size())); });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (!errors[i].empty()) refused.push_back({changes[i].resource, factor, errors[i]});
     if (times[i] == Seconds{}) continue;
     WhatIf& row = table.emplace_back();
     row.resource_class = changes[i].resource;
@@ -139,13 +143,13 @@ std::vector<WhatIf> times_of_changes(const Scenario& s, const std::vector<LoopCh
 }  // namespace
 
 std::vector<WhatIf> loop_what_ifs(const Scenario& s, const PostTrainingResult& loop, double factor,
-                                  const SimulateOptions& base, bool all) {
+                                  const SimulateOptions& base, bool all, std::vector<RefusedWhatIf>& refused) {
   const std::vector<LoopChange> changes = loop_changes(s, factor, all);
   const SimulateOptions options{.critical_path = false,
                                 .kernels_as_with_path = base.critical_path || base.kernels_as_with_path,
                                 .transport = base.transport,
                                 .folding = base.folding};
-  return times_of_changes(s, changes, factor, [&](const Scenario& changed, const LoopChange& change) {
+  return times_of_changes(s, changes, factor, refused, [&](const Scenario& changed, const LoopChange& change) {
     const PostTrainingChoice& choice = *changed.post_training;
     if (change.keeps_training && choice.algorithm.has_rollouts)
       return step_with_engines(choice, changed.model.entry, loop, choice.engines());
@@ -153,14 +157,16 @@ std::vector<WhatIf> loop_what_ifs(const Scenario& s, const PostTrainingResult& l
   });
 }
 
-std::vector<WhatIf> engine_what_ifs(const Scenario& s, const GenerationResult& engines, double factor, bool all) {
+std::vector<WhatIf> engine_what_ifs(const Scenario& s, const GenerationResult& engines, double factor, bool all,
+                                    std::vector<RefusedWhatIf>& refused) {
   std::vector<LoopChange> changes;
   for (const std::string& resource : resource_classes(s))
     if (resource != "framework" && (all || resource != "latency"))
       changes.push_back({resource, faster(s, resource, factor)});
-  std::vector<WhatIf> table = times_of_changes(s, changes, factor, [](const Scenario& changed, const LoopChange&) {
-    return generation_result(*changed.generation, changed.model.entry).engines.generation;
-  });
+  std::vector<WhatIf> table =
+      times_of_changes(s, changes, factor, refused, [](const Scenario& changed, const LoopChange&) {
+        return generation_result(*changed.generation, changed.model.entry).engines.generation;
+      });
   std::erase_if(table, [&](const WhatIf& w) { return w.step_time == engines.engines.generation; });
   return table;
 }

@@ -19,7 +19,8 @@ std::size_t nodes_of_pipeline(const Mesh& mesh, const ClusterSpec& cluster) {
 
 }  // namespace
 
-std::optional<WhatIf> mesh_what_if(const Scenario& s, const SimulateOptions& base) {
+std::optional<WhatIf> mesh_what_if(const Scenario& s, const SimulateOptions& base,
+                                   std::vector<RefusedWhatIf>& refused) {
   const Mesh& mesh = s.plan.mesh;
   const Node* plan = s.document.find("plan");
   const bool states_order = mesh.order != Mesh{}.order || (plan && plan->find("mesh_order"));
@@ -38,7 +39,8 @@ std::optional<WhatIf> mesh_what_if(const Scenario& s, const SimulateOptions& bas
                         .step_time;
     row.sets = as_sets(sets);
     return row;
-  } catch (const UserError&) {  // a schedule or a group of ranks needs the other order
+  } catch (const UserError& e) {  // a schedule or a group of ranks needs the other order
+    refused.push_back({kMeshOrder, 1, e.what()});
     return {};
   }
 }

@@ -10,6 +10,7 @@
 #include <protozero/pbf_writer.hpp>
 #include <string_view>
 
+#include "scenarios/src/traces/kineto.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
 
@@ -298,6 +299,9 @@ class ChakraFile {
             fmt::format("{}: node {}: {} is {}; a number from 0 on expected", file_, node.id, what, number));
     };
     least("duration", node.duration.value_or(0));
+    if (const double most = kLongestEvent * 1e-6; node.duration.value_or(0) > most)
+      throw UserError(fmt::format("{}: node {}: duration is {:g} s; at most {:g} s (12 days) expected", file_, node.id,
+                                  *node.duration, most));
     least("num_ops", node.flops);
     least("tensor_size", node.tensor);
     least("comm_size", node.bytes);

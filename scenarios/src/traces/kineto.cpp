@@ -81,13 +81,15 @@ double product_flops(const std::string& name, const json& arguments) {
 /// Collects kernels and steps from the events.
 class KinetoReader {
  public:
+  explicit KinetoReader(std::string file) : file_(std::move(file)) {}
+
   void take(const std::string& list, const json& item) {
     if (list == "deviceProperties") properties_[number_in(item, "id")] = item;
     if ((list.empty() || list == "traceEvents") && text_in(item, "ph") == "X") take_event(item);
   }
 
-  KinetoTrace trace(const std::string& file) {
-    if (devices_.empty()) throw no_kernel(file);
+  KinetoTrace trace() {
+    if (devices_.empty()) throw no_kernel(file_);
     const auto most = std::ranges::max_element(
         devices_, [](const auto& a, const auto& b) { return a.second.kernels < b.second.kernels; });
     KinetoTrace trace;
@@ -108,6 +110,7 @@ class KinetoReader {
     std::map<std::string, std::map<std::string, KernelSum>> families;
     double kernels = 0, begin = 1e300, end = 0;  // us
   };
+  std::string file_;
   std::map<double, json> properties_;  // properties by device number
   double product_flops_ = 0;
   std::map<double, Device> devices_;
@@ -115,7 +118,8 @@ class KinetoReader {
 
   void take_event(const json& event) {
     const std::string category = text_in(event, "cat"), name = text_in(event, "name");
-    const double begin = time_in(event, "ts").value_or(0), duration = std::max(0.0, time_in(event, "dur").value_or(0));
+    const double begin = time_in(event, "ts").value_or(0),
+                 duration = std::max(0.0, duration_in(event, file_).value_or(0));
     const json& arguments = arguments_of(event);
     if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") steps_[name] = duration;
     if (category == "cpu_op" || category == "Operator") product_flops_ += product_flops(name, arguments);
@@ -218,6 +222,14 @@ std::optional<double> time_in(const json& object, const char* key) {
   return number;
 }
 
+std::optional<double> duration_in(const json& event, const std::string& file) {
+  const std::optional<double> duration = time_in(event, "dur");
+  if (duration && *duration > kLongestEvent)
+    throw UserError(fmt::format("{}: event \"{}\" at ts {}: dur is {:g} us; at most {:g} us (12 days) expected", file,
+                                text_in(event, "name"), time_in(event, "ts").value_or(0), *duration, kLongestEvent));
+  return duration;
+}
+
 std::string text_in(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -255,9 +267,9 @@ bool is_nsight_summary(const std::filesystem::path& path) {
 
 KinetoTrace read_kineto(const std::filesystem::path& path) {
   if (is_nsight_summary(path)) return read_nsight(path);
-  KinetoReader reader;
+  KinetoReader reader(path.string());
   read_kineto_items(path, [&reader](const std::string& list, const json& item) { reader.take(list, item); });
-  return reader.trace(path.string());
+  return reader.trace();
 }
 
 }  // namespace trainyard

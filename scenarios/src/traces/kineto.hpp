@@ -45,6 +45,10 @@ UserError no_kernel(const std::string& file);
 double number_in(const nlohmann::json& object, const char* key, double otherwise = 0);
 /// Returns a time of an event, a number or a number as text. No value: it has none.
 std::optional<double> time_in(const nlohmann::json& object, const char* key);
+/// The longest event of a trace, us: 12 days. A profiler records minutes, so that a longer one is a fault (unverified).
+constexpr double kLongestEvent = 1e12;
+/// Returns the duration of an event, us. No value: it has none. Throws UserError if it is longer than kLongestEvent.
+std::optional<double> duration_in(const nlohmann::json& event, const std::string& file);
 /// Returns a member of an event that is a text; "": it has none.
 std::string text_in(const nlohmann::json& object, const char* key);
 /// Returns the arguments of an event; an empty object: it has none.

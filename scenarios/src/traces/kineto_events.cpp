@@ -153,7 +153,7 @@ class EventReader {
   /// Takes a work, a call or a step. Without a valid time it is left out; a call without a valid duration takes none.
   void take_timed(const json& event, const std::string& name, bool is_work, bool is_call) {
     const std::optional<double> begin = time_in(event, "ts");
-    std::optional<double> duration = time_in(event, "dur");
+    std::optional<double> duration = duration_in(event, events_.file);
     if (duration && *duration < 0) duration.reset();
     const auto is_text = [&event](const char* key) { return event.contains(key) && event[key].is_string(); };
     if (begin && duration && (is_text("ts") || is_text("dur"))) as_text_.add(name);

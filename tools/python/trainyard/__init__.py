@@ -43,7 +43,8 @@ class Error(ValueError):
     """Bad input, with the one-line message of the command.
 
     `file`, `line` and `column` say where the error is, `message` what it is; `nearest` is the name that was probably meant.
-    Each is None if there is none. Lines and columns of a dict are those of the YAML with the same content.
+    Each is None if there is none. A dict has no lines, so that the text has its name and the path of the key:
+    "scenario: cluster.nods: unknown key …".
     """
 
     def __init__(self, text: str) -> None:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/fitted/nccl_fit.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
@@ -158,6 +159,31 @@ ordered_json fit_json(const NcclFit& fit) {
           {"entry", fit.entry},
           {"points", points}};
 }
+
+std::vector<FieldRow> fit_nccl_json_rows() {
+  return {{"fits", "list", "a fit for each kind of GPU", ""},
+          {"fits[].name", "text", "name of the entry", ""},
+          {"fits[].gpu", "text", "name of the GPU", ""},
+          {"fits[].nccl_version", "text", "version of NCCL that was measured", ""},
+          {"fits[].held_out_error", "object", "errors on rows that the fit did not use", ""},
+          {"fits[].held_out_error.n", "number", "number of rows", ""},
+          {"fits[].held_out_error.median_abs_error", "share", "median of |predicted / measured - 1|", ""},
+          {"fits[].held_out_error.p90_abs_error", "share", "90th percentile of |predicted / measured - 1|", ""},
+          {"fits[].in_sample_error", "object", "errors on fitted rows", ""},
+          {"fits[].in_sample_error.n", "number", "number of rows", ""},
+          {"fits[].in_sample_error.median_abs_error", "share", "median of |predicted / measured - 1|", ""},
+          {"fits[].in_sample_error.p90_abs_error", "share", "90th percentile of |predicted / measured - 1|", ""},
+          {"fits[].entry", "text", "the catalog entry, as YAML", ""},
+          {"fits[].points", "list", "measured rows", ""},
+          {"fits[].points[].operation", "text", "name of the collective", ""},
+          {"fits[].points[].gpus", "number", "number of GPUs", ""},
+          {"fits[].points[].size_bytes", "bytes", "size of the data, as nccl-tests counts it", ""},
+          {"fits[].points[].measured_s", "s", "measured time of the collective", ""},
+          {"fits[].points[].predicted_s", "s", "time by the fit", ""},
+          {"fits[].points[].held_out", "true|false", "the fit did not use the row", ""}};
+}
+const RegisterJsonReference fit_nccl_json_reference{"fit nccl", "NCCL's protocols on a kind of GPU",
+                                                    fit_nccl_json_rows};
 
 }  // namespace
 

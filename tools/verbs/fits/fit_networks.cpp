@@ -8,6 +8,7 @@
 
 #include "models/fitted/nccl_between.hpp"
 #include "models/fitted/nccl_cost.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
 #include "sim/process/output.hpp"
@@ -121,6 +122,25 @@ Seconds fitted_launch(const std::vector<LaunchedSweep>& sweeps) {
   }
   return best;
 }
+
+std::vector<FieldRow> fit_network_json_rows() {
+  return {{"networks", "list", "a fit for each kind of network", ""},
+          {"networks[].network", "text", "name of the entry", ""},
+          {"networks[].rows", "number", "number of fitted rows", ""},
+          {"networks[].unidentified", "[text]", "constants that the rows hardly determine", ""},
+          {"networks[].entry", "text", "the catalog entry, as YAML", ""}};
+}
+const RegisterJsonReference fit_networks_json_reference{"fit nccl --networks", "NCCL over kinds of networks",
+                                                        fit_network_json_rows};
+
+std::vector<FieldRow> fit_launch_json_rows() {
+  return {{"launches", "list", "a fit for each library", ""},
+          {"launches[].library", "text", "name of the library: NCCL or RCCL", ""},
+          {"launches[].sweeps", "number", "number of sweeps that were fitted", ""},
+          {"launches[].launch_s", "s", "time to launch a call on one GPU", ""}};
+}
+const RegisterJsonReference fit_launches_json_reference{
+    "fit nccl --launch", "time in which a host thread launches a call on a GPU", fit_launch_json_rows};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/left_out.hpp"
 #include "sim/process/job.hpp"
 #include "tools/reports/table.hpp"
@@ -129,6 +130,20 @@ int fit(const std::vector<std::string>& words) {
 }
 
 const RegisterVerb registered_fit{"fit", VerbGroup::measure, "fit the constants of models to measurements", fit};
+
+std::vector<FieldRow> fit_training_json_rows() {
+  return {{"constants", "list", "constants that were fitted again", ""},
+          {"constants[].constant", "text", "name of the constant", ""},
+          {"constants[].value", "text", "value of the catalog", ""},
+          {"constants[].again", "text", "fitted value; null: the runs do not determine it", ""},
+          {"families", "list", "families of measured runs", ""},
+          {"families[].family", "text", "name of the family", ""},
+          {"families[].n", "number", "number of its runs", ""},
+          {"families[].now", "share", "mean error with the constants of the catalog", ""},
+          {"families[].again", "share", "mean error with the fitted constants", ""}};
+}
+const RegisterJsonReference fit_training_json_reference{"fit training", "constants fitted to measured training runs",
+                                                        fit_training_json_rows};
 
 }  // namespace
 

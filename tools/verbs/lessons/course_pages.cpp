@@ -101,6 +101,10 @@ std::string page_navigation(const std::vector<std::pair<std::string, std::string
 
 void create_page_folder(const std::filesystem::path& folder) {
   std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(folder, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+    throw UserError(fmt::format("{}: a folder expected, for the pages; this is {}", folder.string(),
+                                std::filesystem::is_regular_file(status) ? "a file" : "no folder and no file"));
   std::filesystem::create_directory(folder, error);
   if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
 }

@@ -47,8 +47,14 @@ std::string commands_as_json(const std::vector<std::string>& commands) {
       "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit; share is a\n"
       "number from 0 to 1, where 1 is the whole; {key: s} is an object with names as keys and numbers in that unit.\n"
       "Parentheses give the condition under which a key is present.\n";
-  for (const std::string& command : commands.empty() ? json_references().names() : commands)
-    text += "\n" + reference_text(json_references().find(command, Place::named("trainyard help json")));
+  std::vector<std::string> described;
+  for (const std::string& name : json_references().names())
+    if (commands.empty() || std::ranges::any_of(commands, [&name](const std::string& command) {
+          return name == command || name.starts_with(command + " ");
+        }))
+      described.push_back(name);
+  for (const std::string& name : described.empty() ? commands : described)
+    text += "\n" + reference_text(json_references().find(name, Place::named("trainyard help json")));
   return text;
 }
 

@@ -123,7 +123,8 @@ VerbQuestion served_question(const Verb& verb, const ServedJson& arguments) {
     if (value.is_null()) continue;
     if (value.is_object() && takes_document(verb, argument)) {
       question.document = parse_json_document(json_text(value, 1), "scenario.yaml");
-      question.options.emplace_back(argument.name, "scenario.yaml");
+      question.keyed_name = "scenario.yaml";
+      question.options.emplace_back(argument.name, question.keyed_name);
     } else if (value.is_string() && takes_document(verb, argument) &&
                value.get_ref<const std::string&>().find_first_of("\n{") != std::string::npos) {
       question.document = parse_document(value.get<std::string>(), "scenario.yaml");
@@ -175,7 +176,7 @@ ServedJson served_tools() {
 std::string served_answer(const std::string& verb_name, const ServedJson& arguments) {
   const Verb& verb = served_verb(verb_name);
   const VerbQuestion question = served_question(verb, arguments);
-  return verb.answer ? verb.answer(question) : printed_answer(verb, question);
+  return verb.answer ? answer_program(verb, question) : printed_answer(verb, question);
 }
 
 }  // namespace trainyard

@@ -65,8 +65,10 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.flag("--points", request.points,
                  "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with "
                  "published, write the assumptions");
-  arguments.repeated_flag("--family", request.families, "NAME",
-                          "training, plans, mlperf, memory: compare only this family of runs; may be repeated");
+  arguments.repeated_flag(
+      "--family", request.families, "NAME",
+      "training, plans, mlperf, memory: compare only this family of runs; engines: only this shipped "
+      "scenario; may be repeated");
   arguments.flag(
       "--knobs", request.knobs,
       "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out "
@@ -100,8 +102,8 @@ int validate_verb(const std::vector<std::string>& words) {
   if (set != "anchors" && request.first) throw UserError("--first: only with validate anchors");
   if (set != "horovod" && request.fit) throw UserError("--fit: only with validate horovod");
   const bool other_runs = found == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
-  if (!runs && set != "plans" && set != "memory" && !request.families.empty())
-    throw UserError("--family: only with validate training, plans, mlperf and memory");
+  if (!runs && set != "plans" && set != "memory" && set != "engines" && !request.families.empty())
+    throw UserError("--family: only with validate training, plans, mlperf, memory and engines");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
     throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
   const bool has_table =

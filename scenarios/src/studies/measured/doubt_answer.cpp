@@ -131,6 +131,22 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r, const std::string&
   return a;
 }
 
+std::vector<std::vector<int>> exchanging_groups(const Scenario& s) {
+  std::vector<std::vector<int>> groups{s.plan.mesh.replicas(0)};
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert}) groups.push_back(s.plan.mesh.group(0, axis));
+  return groups;
+}
+
+std::optional<ExtrapolatedCollectives> extrapolated_collectives(const Scenario& s) {
+  ExtrapolatedCollectives found{0, s.plan.all_reduce.measured_gpus};
+  for (const std::vector<int>& group : exchanging_groups(s)) {
+    std::map<int, int> gpus_of_nodes;
+    for (const int rank : group) found.gpus = std::max(found.gpus, ++gpus_of_nodes[s.cluster.node_of_gpu(rank)]);
+  }
+  if (found.measured_gpus == 0 || found.gpus <= found.measured_gpus) return std::nullopt;
+  return found;
+}
+
 const JsonFields<DoubtAnswer>& doubt_fields() {
   using A = DoubtAnswer;
   using P = DoubtPart;

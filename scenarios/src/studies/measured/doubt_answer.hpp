@@ -31,4 +31,9 @@ struct DoubtAnswer {
 DoubtAnswer explain_doubt(const Scenario&, const Result&, const std::string& file = "SCENARIO");
 const JsonFields<DoubtAnswer>& doubt_fields();
 
+/// Returns the groups of rank 0 that exchange data in collectives, as lists of ranks. Groups of one rank are among them.
+std::vector<std::vector<int>> exchanging_groups(const Scenario&);
+/// No value: no node has a larger group than was measured, or collectives are not modelled by measurements.
+std::optional<ExtrapolatedCollectives> extrapolated_collectives(const Scenario&);
+
 }  // namespace trainyard
