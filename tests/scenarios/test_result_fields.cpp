@@ -206,6 +206,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
       "EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}, {"on demand", "", 1, 2, 0.5, 3, 7}},
       5};
   r.wall_s.value = 1;
+  r.extrapolated = {72, 8};
   const json j = to_json(r);
   const Result back = result_from_json(j);
   CHECK(to_json(back) == j);
@@ -232,7 +233,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   WhatIf faster{"HCA", 2, Seconds{1}};
   faster.goodput = 0.9;
   faster.compared_with.value = 2;
-  const Answer answer{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
+  Answer answer{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
+  answer.result.refused_what_ifs = {{}};
   const json full_json = answer_json(answer, true);
   CHECK(full_json.at("what_if")[0].at("saves_share") == 0.5);
   const Reference reference = reference_of(answer_fields().rows());

@@ -284,7 +284,7 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK(std::count(whole.out.begin(), whole.out.end(), '\n') == 62);
   }
   SECTION("bench") {
-    const std::vector<std::string> bench{"bench",    "all_reduce",  "--on",        "dgx-h100", "--nodes",    "2",
+    const std::vector<std::string> bench{"bench",    "all_reduce",  "--on",        "dgx-h100", "--nodes",    "128",
                                          "--fabric", "nonblocking", "--algorithm", "ring",     "--no-check", "--fold",
                                          "off",      "-b",          "8",           "-e",       "8G"};
     const EndedVerb ended = end_at(folder, bench, " sizes");
@@ -356,7 +356,7 @@ TEST_CASE("topo check, interrupted, prints what was found as unfinished", "[sign
     ::dup2(::open(".err", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDERR_FILENO);
     watch_interrupts();
     ::raise(SIGINT);
-    const int code = run_command({"topo", "check", "dgx-a100", "--nodes", "16", "--fabric",
+    const int code = run_command({"topo", "check", "dgx-a100", "--nodes", "128", "--fabric",
                                   "{type: torus, dims: [4, 4], switch_latency: 100 ns}"});
     std::fflush(nullptr);
     ::_exit(code);
