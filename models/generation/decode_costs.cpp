@@ -76,13 +76,14 @@ bool is_feed_forward(std::string_view layer) {
 /// Returns the load of the busiest of `parts` equal parts of the experts over the mean of all parts: the mean over random
 /// deals of the experts.
 double busiest_part(const std::vector<double>& popularity, int parts) {
-  if (parts < 2 || popularity.empty()) return 1;
+  const std::size_t size = popularity.size() / static_cast<std::size_t>(parts);
+  if (parts < 2 || size == 0 || size * static_cast<std::size_t>(parts) != popularity.size())
+    return 1;  // a number of parts that does not divide the experts is refused with the network
   constexpr int kDeals = 256;
   std::mt19937_64 random(1);
   std::vector<double> dealt = popularity;
   double all = 0, sum = 0;
   for (const double probability : popularity) all += probability;
-  const std::size_t size = dealt.size() / static_cast<std::size_t>(parts);
   for (int deal = 0; deal < kDeals; ++deal) {
     for (std::size_t i = dealt.size(); i-- > 1;) std::swap(dealt[i], dealt[random() % (i + 1)]);
     double busiest = 0;
@@ -91,7 +92,7 @@ double busiest_part(const std::vector<double>& popularity, int parts) {
                                                   dealt.begin() + static_cast<std::ptrdiff_t>(first + size), 0.0));
     sum += busiest;
   }
-  return sum / kDeals * parts / all;
+  return std::max(1.0, sum / kDeals * parts / all);
 }
 
 /// Returns true if a layer keeps bf16. Published nvfp4 weights of models with latent attention (DeepSeek-R1-0528-NVFP4-v2)

@@ -62,6 +62,12 @@ TEST_CASE("an engine waits for the GPUs with the most popular experts", "[post-t
   CHECK(uneven.dealt < all.dealt);
   CHECK(all.dealt > 2 * even.dealt);
   CHECK(all.dealt < 4 * even.dealt);
+  // Equally popular experts make no part busier, however their shares are rounded.
+  for (const int copies_of_layers : {2, 4, 8, 16, 32, 64, 128}) {
+    Sent equal, other;
+    CHECK_NOTHROW(engine({1, copies_of_layers, copies_of_layers}, equal).decode(2048, 1000));
+    CHECK_NOTHROW(engine({1, copies_of_layers, copies_of_layers}, other, "qwen3-next-80b-a3b").decode(2048, 1000));
+  }
   Sent unused;
   CHECK(engine(split, unused, "qwen3-30b-a3b", 1).decode(2048, 1000).products >
         engine(split, unused).decode(2048, 1000).products);
