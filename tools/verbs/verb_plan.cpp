@@ -83,10 +83,10 @@ nlohmann::ordered_json plan_json(const PlanAnswer& plans, const std::optional<An
   nlohmann::ordered_json object = plan_fields().json(plans);
   if (!best) return object;
   const nlohmann::json all = answer_json(*best, false);
-  for (const char* key : {"energy", "money", "bottleneck", "what_if"}) {
-    const bool is_cost = key[0] == 'e' || key[0] == 'm';
-    if (all.contains(key) && (is_priced || !is_cost)) object[key] = all.at(key);
-  }
+  std::vector<const char*> keys{"bottleneck", "what_if"};
+  if (is_priced) keys.insert(keys.begin(), {"energy", "money"});
+  for (const char* key : keys)
+    if (all.contains(key)) object[key] = all.at(key);
   return object;
 }
 
