@@ -14,6 +14,17 @@ using trainyard::kLinkedGpus;
 using trainyard::test::BenchShell;
 using trainyard::test::TopoAnswer;
 
+TEST_CASE("bench tries the sums of switches that are set up for them", "[bench][collectives]") {
+  const BenchShell shell;
+  const auto time = [&shell](const std::string& fabric, const std::string& algorithm) {
+    const json row = shell.rows("all_reduce --on dgx-a100 --nodes 4 -b 64K -e 64K --fabric '{base: nonblocking" +
+                                fabric + "}' --algorithm " + algorithm)["rows"][0];
+    return row["time_us"].get<double>();
+  };
+  CHECK(time(", sharp: true", "auto") <= time(", sharp: true", "collnet-direct"));
+  CHECK(time(", sharp: true", "auto") < time("", "auto"));
+}
+
 TEST_CASE("bench says by which time NCCL chose, if contention between nodes makes it longer", "[bench][collectives]") {
   const BenchShell shell;
   const std::string hashed =
