@@ -163,9 +163,9 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
         gpu.memory_bandwidth * (element_size(expert_products()) / element_size(EngineFormat::mxfp4));
   if (widens_experts())
     for (FlopsPerSecond& peak : experts_gpu_.peak) peak = peak * engine.kernels_on(gpu).widened_rate;
-  popularity_ =
-      popularity_of(config_.experts, config_.experts.correction_bias ? engine.balanced_skew : engine.expert_skew);
-  busiest_part_ = busiest_part(popularity_, layout.expert);
+  const double skew = config_.experts.correction_bias ? engine.balanced_skew : engine.expert_skew;
+  popularity_ = popularity_of(config_.experts, skew);
+  if (skew > 0) busiest_part_ = busiest_part(popularity_, layout.expert);
   weights_ = weight_bytes(network(1, 1), layout.weights, config_);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   const Bytes taken = weights_ + engine.reserved_memory;

@@ -114,6 +114,15 @@ TEST_CASE("run names the source of measured compute times, and how long the trai
             .out.find("compute    interpolated between 128 and 256 13.9 ms at batch 192") != std::string::npos);
 }
 
+TEST_CASE("the line of traffic says that modelled trees count as rings, and says it of nothing else", "[cli]") {
+  const TopoFolder shell;
+  const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml' --no-what-if";
+  const std::string words = "summed over all messages; trees count as rings with their bytes out of a node\n";
+  CHECK_THAT(shell.trainyard(run).out, Catch::Matchers::Contains(words));
+  const std::string ring = shell.trainyard(run + " --set plan.data_parallel.all_reduce=ring").out;
+  CHECK_THAT(ring, Catch::Matchers::Contains("summed over all messages\n"));
+}
+
 TEST_CASE("run --sources lists the sources of figures", "[cli]") {
   const Shell shell;
   const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml' --no-what-if";

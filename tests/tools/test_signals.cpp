@@ -274,14 +274,14 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     const EndedVerb stopped = end_at(folder, resumable, " points");
     check(stopped);
     CHECK_THAT(stopped.err, Contains(" of 61 points are done; run the same command again to resume (kept.jsonl keeps"));
-    const EndedVerb whole = end_at(folder, resumable, "no such progress");
-    CHECK(whole.end == 0);
+    const EndedVerb resumed = end_at(folder, resumable, "no such progress");
+    CHECK(resumed.end == 0);
     std::istringstream rows(stopped.out);
     int count = 0;
-    for (std::string row; std::getline(rows, row); ++count) CHECK_THAT(whole.out, Contains(row + "\n"));
+    for (std::string row; std::getline(rows, row); ++count) CHECK_THAT(resumed.out, Contains(row + "\n"));
     CHECK(count >= 2);
     CHECK(count < 62);
-    CHECK(std::count(whole.out.begin(), whole.out.end(), '\n') == 62);
+    CHECK(std::count(resumed.out.begin(), resumed.out.end(), '\n') == 62);
   }
   SECTION("bench") {
     const std::vector<std::string> bench{"bench",    "all_reduce",  "--on",        "dgx-h100", "--nodes",    "128",

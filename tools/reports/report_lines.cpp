@@ -358,4 +358,25 @@ std::string host_call_line(const Result& r) {
                      h.compiled ? "a compiled program of " : "", fmt::join(parts, ", "));
 }
 
+std::string traffic_line(const Result& r) {
+  if (r.bytes_by_content.empty()) return "";
+  std::vector<std::pair<double, std::string>> contents;
+  for (const auto& [content, bytes] : r.bytes_by_content) contents.emplace_back(bytes, content);
+  sort_stably(contents, [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> words;
+  const double most = contents.front().first, unit = most >= 1e10 ? 1e9 : most >= 1e5 ? 1e6 : 1e3;
+  for (const auto& [bytes, content] : contents)
+    words.push_back(fmt::format("{} {} {}", content, thousands(bytes / unit),
+                                unit > 1e6    ? "GB"
+                                : unit == 1e6 ? "MB"
+                                              : "kB"));
+  std::string text =
+      fmt::format("{}{} a step, summed over all messages", report_label("traffic"), fmt::join(words, " │ "));
+  if (r.all_reduce.algorithm.find("tree") != std::string::npos && r.all_reduce.fidelity == "modelled")
+    text += "; trees count as rings with their bytes out of a node";
+  if (const auto copies = r.busiest_link.find("CPU copies"); copies != r.busiest_link.end() && copies->second > 0)
+    text += fmt::format(" · the busiest CPU copies in {} of the step", percent(copies->second, 0));
+  return text + "\n";
+}
+
 }  // namespace trainyard

@@ -82,4 +82,7 @@ std::string broken_lines(const std::string& text);
 /// Words joined by `separator`, in lines of the screen's width that continue under the label.
 std::string wrapped(const std::string& first, const std::vector<std::string>& words, const std::string& separator);
 
+/// The bytes of a step by what they carry, and with TCP the work of the CPUs; "" without messages.
+std::string traffic_line(const Result&);
+
 }  // namespace trainyard

@@ -9,6 +9,8 @@
 
 namespace trainyard {
 
+struct FieldRow;
+
 /// The arguments of `trainyard fit`. Each fit uses some of them.
 struct FitRequest {
   std::vector<std::string> files;
@@ -44,6 +46,8 @@ MeasuredSystems measured_tables(const FitRequest&);
 Gpu fit_gpu(const Catalog&, const std::string& name);
 /// Median, mean and 90th percentile of the errors, as JSON.
 nlohmann::ordered_json errors_json(const FitErrors&);
+/// Adds the explanations of `held_out_error` and `in_sample_error`, each of which `errors_json` writes, below `prefix`.
+void add_error_rows(std::vector<FieldRow>&, const std::string& prefix);
 /// Writes JSON `{key: fits}` to the request's file, and the text to `out` unless that JSON goes to stdout.
 int give_fits(const FitRequest&, const char* key, const nlohmann::ordered_json& fits, const std::string& text,
               const std::string& out = "-");

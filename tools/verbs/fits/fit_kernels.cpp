@@ -95,22 +95,16 @@ KernelFit fit_table(const KernelTable& table, const Gpu& gpu, bool skip, std::st
 }
 
 std::vector<FieldRow> fit_kernel_json_rows() {
-  return {{"fits", "list", "a fit for each GPU and kind of kernel", ""},
-          {"fits[].gpu", "text", "name of the GPU", ""},
-          {"fits[].kernel", "text", "kind of the kernels", ""},
-          {"fits[].kernel_launch_s", "s", "shortest time of a kernel", "of matrix products"},
-          {"fits[].constants", "{key: number}", "constants as the entry of the GPU names them", ""},
-          {"fits[].fitted", "number", "number of rows that were fitted", ""},
-          {"fits[].judged", "number", "number of rows that the fit did not use", ""},
-          {"fits[].undetermined", "[text]", "constants that the rows do not determine", ""},
-          {"fits[].held_out_error", "object", "errors on the rows that the fit did not use", ""},
-          {"fits[].held_out_error.median", "share", "median of |predicted / measured - 1|", ""},
-          {"fits[].held_out_error.mean", "share", "mean of |predicted / measured - 1|", ""},
-          {"fits[].held_out_error.p90", "share", "90th percentile of |predicted / measured - 1|", ""},
-          {"fits[].in_sample_error", "object", "errors on the fitted rows", ""},
-          {"fits[].in_sample_error.median", "share", "median of |predicted / measured - 1|", ""},
-          {"fits[].in_sample_error.mean", "share", "mean of |predicted / measured - 1|", ""},
-          {"fits[].in_sample_error.p90", "share", "90th percentile of |predicted / measured - 1|", ""}};
+  std::vector<FieldRow> rows{{"fits", "list", "a fit for each GPU and kind of kernel", ""},
+                             {"fits[].gpu", "text", "name of the GPU", ""},
+                             {"fits[].kernel", "text", "kind of the kernels", ""},
+                             {"fits[].kernel_launch_s", "s", "shortest time of a kernel", "of matrix products"},
+                             {"fits[].constants", "{key: number}", "constants as the entry of the GPU names them", ""},
+                             {"fits[].fitted", "number", "number of rows that were fitted", ""},
+                             {"fits[].judged", "number", "number of rows that the fit did not use", ""},
+                             {"fits[].undetermined", "[text]", "constants that the rows do not determine", ""}};
+  add_error_rows(rows, "fits[].");
+  return rows;
 }
 const RegisterJsonReference fit_kernels_json_reference{
     "fit kernels", "constants of matrix products by shape, and of attention", fit_kernel_json_rows};

@@ -213,6 +213,17 @@ int fit_nccl_logs(const FitRequest& request) {
 
 ordered_json errors_json(const FitErrors& e) { return {{"median", e.median}, {"mean", e.mean}, {"p90", e.p90}}; }
 
+void add_error_rows(std::vector<FieldRow>& rows, const std::string& prefix) {
+  for (const auto& [key, words] : {std::pair{"held_out_error", "errors on the rows that the fit did not use"},
+                                   std::pair{"in_sample_error", "errors on the fitted rows"}}) {
+    const std::string errors = prefix + key;
+    rows.push_back({errors, "object", words, ""});
+    rows.push_back({errors + ".median", "share", "median of |predicted / measured - 1|", ""});
+    rows.push_back({errors + ".mean", "share", "mean of |predicted / measured - 1|", ""});
+    rows.push_back({errors + ".p90", "share", "90th percentile of |predicted / measured - 1|", ""});
+  }
+}
+
 int give_fits(const FitRequest& request, const char* key, const ordered_json& fits, const std::string& text,
               const std::string& out) {
   if (request.json != "-" && !text.empty()) write_atomically(out, text);

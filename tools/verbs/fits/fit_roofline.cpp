@@ -94,26 +94,21 @@ ordered_json json_of(const RooflineFit& fit, Kernel kernel, const Gpu& gpu) {
 }
 
 std::vector<FieldRow> fit_roofline_json_rows() {
-  return {{"fits", "list", "a fit for each GPU and kind of kernel", ""},
-          {"fits[].gpu", "text", "name of the GPU", ""},
-          {"fits[].kernel", "text", "kind of the kernels", ""},
-          {"fits[].flops_efficiency", "share", "share of the peak that kernels reach", ""},
-          {"fits[].memory_efficiency", "share", "share of the memory bandwidth that kernels reach", ""},
-          {"fits[].kernel_launch_s", "s", "shortest time of a kernel", ""},
-          {"fits[].catalog", "object", "constants of the catalog", ""},
-          {"fits[].catalog.flops_efficiency", "share", "share of the peak that kernels reach", ""},
-          {"fits[].catalog.memory_efficiency", "share", "share of the memory bandwidth that kernels reach", ""},
-          {"fits[].catalog.kernel_launch_s", "s", "shortest time of a kernel", ""},
-          {"fits[].fitted", "number", "number of rows that were fitted", ""},
-          {"fits[].judged", "number", "number of rows that the fit did not use", ""},
-          {"fits[].held_out_error", "object", "errors on the rows that the fit did not use", ""},
-          {"fits[].held_out_error.median", "share", "median of |predicted / measured - 1|", ""},
-          {"fits[].held_out_error.mean", "share", "mean of |predicted / measured - 1|", ""},
-          {"fits[].held_out_error.p90", "share", "90th percentile of |predicted / measured - 1|", ""},
-          {"fits[].in_sample_error", "object", "errors on the fitted rows", ""},
-          {"fits[].in_sample_error.median", "share", "median of |predicted / measured - 1|", ""},
-          {"fits[].in_sample_error.mean", "share", "mean of |predicted / measured - 1|", ""},
-          {"fits[].in_sample_error.p90", "share", "90th percentile of |predicted / measured - 1|", ""}};
+  std::vector<FieldRow> rows{
+      {"fits", "list", "a fit for each GPU and kind of kernel", ""},
+      {"fits[].gpu", "text", "name of the GPU", ""},
+      {"fits[].kernel", "text", "kind of the kernels", ""},
+      {"fits[].flops_efficiency", "share", "share of the peak that kernels reach", ""},
+      {"fits[].memory_efficiency", "share", "share of the memory bandwidth that kernels reach", ""},
+      {"fits[].kernel_launch_s", "s", "shortest time of a kernel", ""},
+      {"fits[].catalog", "object", "constants of the catalog", ""},
+      {"fits[].catalog.flops_efficiency", "share", "share of the peak that kernels reach", ""},
+      {"fits[].catalog.memory_efficiency", "share", "share of the memory bandwidth that kernels reach", ""},
+      {"fits[].catalog.kernel_launch_s", "s", "shortest time of a kernel", ""},
+      {"fits[].fitted", "number", "number of rows that were fitted", ""},
+      {"fits[].judged", "number", "number of rows that the fit did not use", ""}};
+  add_error_rows(rows, "fits[].");
+  return rows;
 }
 const RegisterJsonReference fit_roofline_json_reference{
     "fit roofline", "efficiencies of kernels and their shortest time", fit_roofline_json_rows};
