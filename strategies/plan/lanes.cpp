@@ -205,13 +205,13 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     if (is_of_rows(lane)) settings.loads = loads_of_ranks(plan);
     settings.returns = lane == Lane::expert_return;
     groups = groups_of(plan, lane, node_of_rank, settings);
-    for (const LaneGroup& group : groups.groups)
-      for (int o = 0; o < kOperations; ++o)
-        if (const Collective* algorithm = choice.algorithms[o];
-            algorithm && is_run(plan, lane, static_cast<Operation>(o))) {
-          require_fits(*algorithm, {0, static_cast<int>(group.members.size()), &group.settings}, where);
-          groups.algorithm[o] = algorithm;
-        }
+    for (int o = 0; o < kOperations; ++o) {
+      const Collective* algorithm = choice.algorithms[o];
+      if (!algorithm || groups.groups.empty() || !is_run(plan, lane, static_cast<Operation>(o))) continue;
+      for (const LaneGroup& group : groups.groups)
+        require_fits(*algorithm, {0, static_cast<int>(group.members.size()), &group.settings}, where);
+      groups.algorithm[o] = algorithm;
+    }
   }
 }
 
