@@ -228,6 +228,47 @@ TEST_CASE("engines keep the measured times of tokens and throughputs", "[.deep][
   for (const FamilyPrediction& family : families) CHECK(family.refused_runs() == 0);
 }
 
+TEST_CASE("throughputs of engines outside the fit are as far off as the manual says", "[.deep][measured]") {
+  const std::vector<FamilyPrediction> families =
+      predict_families(measured_families({"outside-the-fit"}, {"trtllm-others", "vllm-mi300x"}));
+  REQUIRE(families.size() == 2);
+  for (const FamilyPrediction& family : families) CHECK(family.refused_runs() == 0);
+  const ErrorSet trtllm = *families[0].figure(0), vllm = *families[1].figure(0);
+  const auto check = [](const ErrorSet& set, const auto& is_meant, int count, double mean, double signed_mean) {
+    int found = 0;
+    double sum = 0, signed_sum = 0;
+    for (const MeasuredPoint& point : set.points) {
+      if (!is_meant(point.id)) continue;
+      ++found;
+      sum += std::abs(point.error());
+      signed_sum += point.error();
+    }
+    CHECK(found == count);
+    CHECK(sum / found == Approx(mean).margin(0.0006));
+    CHECK(signed_sum / found == Approx(signed_mean).margin(0.0006));
+  };
+  const auto has = [](const std::string& id, std::string_view part) { return id.find(part) != std::string::npos; };
+  const auto is_dense = [&has](const std::string& id) { return has(id, "-llama-3.") || has(id, "-mistral-"); };
+  // The figures of the manual (post-training.md).
+  check(trtllm, is_dense, 522, 0.073, 0.0225);
+  check(
+      trtllm, [&](const std::string& id) { return !is_dense(id); }, 280, 0.141, -0.008);
+  check(
+      vllm, [](const std::string&) { return true; }, 56, 0.122, -0.071);
+  const auto worst = [&has](const ErrorSet& set, std::string_view part, double sign) {
+    double most = 0;
+    for (const MeasuredPoint& point : set.points)
+      if (has(point.id, part)) most = std::max(most, sign * point.error());
+    return most;
+  };
+  CHECK(worst(trtllm, "-mixtral-8x7b-h200-tp8-fp8", -1) == Approx(0.34).margin(0.006));
+  CHECK(worst(trtllm, "-rtx-dep", -1) == Approx(0.52).margin(0.006));
+  CHECK(worst(trtllm, "-deepseek-v3-h200", 1) == Approx(0.51).margin(0.006));
+  CHECK(worst(trtllm, "-llama-4-maverick-h200", 1) == Approx(1.09).margin(0.006));
+  CHECK(worst(trtllm, "1.0-qwen3-30b-a3b-gb200", 1) == Approx(0.84).margin(0.006));
+  CHECK(worst(vllm, "-llama-3.1-70b-mi300x-tp8-128-2048", -1) == Approx(0.45).margin(0.006));
+}
+
 TEST_CASE("impossible engines without a loop are refused with their place", "[post-training]") {
   check_refused({{"plan.mode", "training"}}, "generation: only with plan.mode: inference");
   check_refused({{"generation.tensor_parallel", "4"}}, "generation.tensor_parallel: 4 GPUs an engine");
