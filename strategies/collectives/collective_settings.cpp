@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "models/reading/document.hpp"
+#include "strategies/collectives/node_rings.hpp"
 #include "topologies/fabric.hpp"
 
 namespace trainyard {
@@ -75,7 +76,7 @@ const CollectiveSettings& GroupPlace::plain() {
   return settings;
 }
 
-void CollectiveSettings::place(const std::vector<int>& node_of_rank, bool in_order) {
+void CollectiveSettings::place(const std::vector<int>& node_of_rank, const std::vector<int>& gpus) {
   std::vector<int> runs;  // lengths of the runs of consecutive ranks on one node
   for (std::size_t i = 0; i < node_of_rank.size(); ++i)
     if (i > 0 && node_of_rank[i] == node_of_rank[i - 1])
@@ -86,8 +87,11 @@ void CollectiveSettings::place(const std::vector<int>& node_of_rank, bool in_ord
   per_node = runs.size() == 1 ? 0 : std::reduce(runs.begin(), runs.end(), 0, std::gcd<int, int>);
   node_sizes = even ? std::vector<int>{} : std::move(runs);
   if (model) model = model->model_for(node_of_rank);
-  if (per_node != 0 || !in_order || (!rings.empty() && rings.front().order.member.size() != node_of_rank.size()))
-    rings.clear();
+  if (per_node != 0 || (!rings.empty() && rings.front().order.member.size() != node_of_rank.size())) rings.clear();
+  if (per_node != 0 || !node_rings) return;
+  std::vector<int> first_gpus(gpus.empty() ? node_of_rank.size() : 0);
+  std::iota(first_gpus.begin(), first_gpus.end(), 0);
+  rings = node_rings->through(gpus.empty() ? first_gpus : gpus);
 }
 
 void CollectiveSettings::place_on_chips(const std::vector<int>& members) {

@@ -12,6 +12,7 @@
 namespace trainyard {
 
 struct ChipPlaces;
+class NodeRings;
 
 /// Collective operations of a group (MPI 4.0, chapter 6; NCCL's user guide).
 enum class Operation : std::uint8_t {
@@ -132,7 +133,9 @@ struct CollectiveSettings {
   std::vector<int>
       box;         ///< lengths of the box of chips on which the ranks are, the first fastest; empty: they fill none
   int slices = 1;  ///< slices of chips that the ranks are on; each contains one such box
-  std::vector<WeightedRing> rings;           ///< rings of the algorithm multi-ring
+  std::vector<WeightedRing> rings;  ///< rings of the algorithm multi-ring
+  std::shared_ptr<const NodeRings>
+      node_rings;                            ///< finds them for each group on one node; null: nodes have no such links
   SwitchTree switches;                       ///< switches that take part in the collective
   std::vector<std::vector<double>> amounts;  ///< all-to-all-v: bytes from each rank (row) to each rank (column)
   /// All-to-all of rows to and from experts: rows of each member's experts, relative to the fullest member's. Each member
@@ -143,9 +146,9 @@ struct CollectiveSettings {
   double slowdown = 1;                           ///< factor on the model's time
   std::shared_ptr<const ModelledFlow> flow;      ///< edges of the fidelity `modelled` (see modelled_flow)
 
-  /// Sets the distribution over nodes from the node of each rank, and replaces `model` by the one for these nodes. Keeps
-  /// the rings of a node only if the ranks are all GPUs of one; `in_order`: they are numbered as its GPUs are.
-  void place(const std::vector<int>& node_of_rank, bool in_order = true);
+  /// Sets the distribution over nodes from the node of each rank, and replaces `model` by the one for these nodes. Sets
+  /// `rings` if the ranks are on one node. gpus: numbers of the ranks' GPUs; empty: they are the first ones.
+  void place(const std::vector<int>& node_of_rank, const std::vector<int>& gpus = {});
   /// Sets `box` and `slices` for a group on these chips.
   void place_on_chips(const std::vector<int>& members);
 

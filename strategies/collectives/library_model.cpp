@@ -216,12 +216,7 @@ ClusterSpec one_node(const ClusterSpec& cluster) {
 
 ModelledFlow flow_in(const NodeType& node, const std::vector<Actor>& members, Operation operation) {
   CollectiveSettings settings;
-  if (static_cast<int>(members.size()) == node.gpus && !node.nvlink_mesh.empty()) {
-    try {
-      settings.rings = node_rings(node);
-    } catch (const UserError&) {  // no ring by these links alone
-    }
-  }
+  if (!node.nvlink_mesh.empty()) settings.rings = NodeRings(node).through(members);
   return modelled_flow(operation, settings, members);
 }
 

@@ -17,9 +17,10 @@ std::vector<int> nodes_of(const std::vector<int>& members, const std::vector<int
 
 /// True if collectives of the two groups take the same time.
 bool alike(const LaneGroup& a, const LaneGroup& b) {
+  const int size = static_cast<int>(a.members.size());
   return a.members.size() == b.members.size() && a.settings.per_node == b.settings.per_node &&
          a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model &&
-         a.settings.rings.size() == b.settings.rings.size() && a.settings.box == b.settings.box &&
+         modelled_rings(a.settings, size) == modelled_rings(b.settings, size) && a.settings.box == b.settings.box &&
          a.settings.slices == b.settings.slices;
 }
 
@@ -156,7 +157,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
       lanes.of_rank[group.members[i]] = static_cast<int>(lanes.groups.size());
       lanes.index_of_rank[group.members[i]] = static_cast<int>(i);
     }
-    group.settings.place(nodes_of(group.members, node_of_rank), std::ranges::is_sorted(group.members));
+    group.settings.place(nodes_of(group.members, node_of_rank), group.members);
     group.settings.place_on_chips(group.members);
     if (settings.fidelity == Fidelity::modelled)
       group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));

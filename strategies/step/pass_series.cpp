@@ -16,11 +16,19 @@ bool layers_alone_use_lanes(const TrainingPlan& plan) {
   return std::ranges::all_of(plan.network->layers, &Layer::output_in_parts);
 }
 
+/// True if the host reads the result of a layer's kernel before it launches the next one.
+bool host_waits_for_kernels(const TrainingPlan& plan) {
+  const auto is_read = [](const KernelCall& call) { return call.host_reads; };
+  return plan.kernel_after_routing != 0 && std::ranges::any_of(plan.network->layers, [&](const Layer& layer) {
+           return std::ranges::any_of(layer.forward, is_read) || std::ranges::any_of(layer.backward, is_read);
+         });
+}
+
 /// True if nothing but the passes of layers decides when their operations begin.
 bool can_be_series(const TrainingPlan& plan) {
   return plan.series && plan.first_fused != 0 && !plan.values && plan.steps == 1 && plan.load_networks.empty() &&
-         plan.zero != ZeroStage::parameters && plan.kernel_after_routing == 0 && !plan.offload.copies() &&
-         !plan.input.is_used() && layers_alone_use_lanes(plan) &&
+         plan.zero != ZeroStage::parameters && !plan.offload.copies() && !plan.input.is_used() &&
+         !host_waits_for_kernels(plan) && layers_alone_use_lanes(plan) &&
          std::ranges::all_of(plan.network->layers, [](const Layer& layer) {
            return are_waited_for(layer.forward_exchanges) && are_waited_for(layer.backward_exchanges);
          });

@@ -385,7 +385,11 @@ TEST_CASE("100,000 GPUs whose last pod is not full fold to the places of a pod",
 
 TEST_CASE("a large folded run has its critical path, with consecutive kernels as one operation",
           "[folding][scenarios]") {
-  const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "768"}});
+  const auto [file, batch, nodes] = GENERATE(table<const char*, const char*, const char*>({
+      {"gpt3-175b-1024xa100.yaml", "768", "128"},
+      {"llama3-70b-tp8-pp4.yaml", "2048", "64"},  // a host that would wait for routing, if there were experts
+  }));
+  const Scenario s = read_scenario(shipped(file), {{"plan.global_batch_size", batch}, {"cluster.nodes", nodes}});
   const Plan step_plan = plan(s);
   SimulateOptions no_fusion;
   no_fusion.path_pieces = true;  // keeps every operation, so that none is fused

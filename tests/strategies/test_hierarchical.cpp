@@ -317,12 +317,38 @@ TEST_CASE("between nodes whose GPUs form a full mesh, the adapters limit a model
   CHECK(fast <= usual);
 }
 
+TEST_CASE("some GPUs of a full mesh have rings over all links between them, on any node and in any order",
+          "[collectives]") {
+  const Catalog catalog;
+  int nodes = 0;
+  for (const std::string& name : catalog.names("node")) {
+    const NodeType node = read_node(catalog.resolve("node", parse_document("base: " + name, "test")), catalog);
+    if (!has_full_mesh(node)) continue;
+    CAPTURE(name);
+    ++nodes;
+    const NodeRings rings(node);
+    for (int size = 3; size <= node.gpus; ++size) {
+      CollectiveSettings settings;
+      settings.node_rings = std::make_shared<NodeRings>(node);
+      std::vector<int> gpus;
+      for (int k = 0; k < size; ++k) gpus.push_back(node.gpus + (5 * k + 2) % node.gpus);  // of the second node
+      if (std::gcd(5, node.gpus) > 1) continue;
+      settings.place(std::vector<int>(gpus.size(), 1), gpus);
+      CHECK(modelled_rings(settings, size) == 2 * ((size - 1) / 2) * node.nvlink_mesh.front().links);
+      std::map<std::pair<int, int>, int> uses;
+      for (const GroupFlow::Edge& edge : modelled_flow(Operation::all_gather, settings, gpus).edges)
+        uses[{edge.from, edge.to}] += edge.weight;
+      for (const auto& [ends, used] : uses) CHECK(used <= node.nvlink_mesh.front().links);
+    }
+  }
+  CHECK(nodes > 5);
+}
+
 TEST_CASE("multi-ring refuses missing rings, and rings of another size", "[collectives]") {
   CollectiveRunOptions o = options("multi-ring", Operation::all_reduce, 4);
   CHECK(refusal(star_cluster(4, kRate), o) ==
-        "all-reduce: all-reduce by multi-ring: there are no rings to run on; expected all GPUs of one node whose GPUs "
-        "are "
-        "joined by a mesh of links, such as dgx-1v, or another algorithm, such as ring");
+        "all-reduce: all-reduce by multi-ring: there are no rings to run on; expected GPUs of one node that a mesh of "
+        "links joins, such as dgx-1v, or another algorithm, such as ring");
   o.options.settings.rings = {{RingOrder({0, 2, 1}), 1}};
   CHECK(refusal(star_cluster(4, kRate), o) ==
         "all-reduce: all-reduce by multi-ring: a ring of 3 ranks, in a group of 4");

@@ -391,11 +391,9 @@ TEST_CASE("teach refuses impossible lessons of collectives in one line", "[teach
       CAPTURE(algorithm, ranks);
       CHECK(shell.teach("all-reduce --algorithm " + std::string(algorithm) + " --ranks " + ranks).exit == 0);
     }
-  shell.check_refused(
-      "all-reduce --algorithm multi-ring",
-      "--algorithm multi-ring: all-reduce by multi-ring: there are no rings to run on; expected all "
-      "GPUs of one node whose GPUs are joined by a mesh of links, such as dgx-1v, or another algorithm, "
-      "such as ring");
+  shell.check_refused("all-reduce --algorithm multi-ring",
+                      "--algorithm multi-ring: all-reduce by multi-ring: there are no rings to run on; expected GPUs "
+                      "of one node that a mesh of links joins, such as dgx-1v, or another algorithm, such as ring");
   const TopoAnswer help = shell.teach("--help");
   CHECK(help.exit == 0);
   CHECK_THAT(help.out, Contains("all-reduce") && Contains("barrier"));

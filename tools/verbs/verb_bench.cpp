@@ -256,7 +256,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   if (!o.groups.empty() && o.settings.fidelity == Fidelity::modelled) {
     std::vector<int> nodes;
     for (const Actor member : o.groups.front()) nodes.push_back(machine.cluster.node_of_gpu(member));
-    o.settings.place(nodes, std::ranges::is_sorted(o.groups.front()));
+    o.settings.place(nodes, o.groups.front());
   }
   o.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   table.scaled = choice.scaled;

@@ -72,7 +72,7 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
       std::vector<int> nodes;
       for (const Actor member : group) nodes.push_back(machine.spec().node_of_gpu(member));
       CollectiveSettings& settings = run.options.settings;
-      settings.place(nodes, std::ranges::is_sorted(group));
+      settings.place(nodes, group);
       settings.flow = std::make_shared<ModelledFlow>(modelled_flow(o.operation, settings, group));
     }
     if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;

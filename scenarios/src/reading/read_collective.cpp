@@ -136,11 +136,12 @@ void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int rank
     return;
   }
   settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
-  if (ranks != cluster.node.gpus || ranks < 2) return;
-  try {
-    settings.rings = node_rings(cluster.node);
-  } catch (const UserError&) {  // no such links, or no ring: algorithms that need rings throw then
-  }
+  if (cluster.node.nvlink_mesh.empty()) return;
+  settings.node_rings = std::make_shared<NodeRings>(cluster.node);
+  if (ranks > cluster.node.gpus) return;
+  std::vector<int> gpus(static_cast<std::size_t>(ranks));
+  std::iota(gpus.begin(), gpus.end(), 0);
+  settings.rings = settings.node_rings->through(gpus);
 }
 
 void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {

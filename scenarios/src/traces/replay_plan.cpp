@@ -219,7 +219,7 @@ const ReplayCollective& ReplayPlan::collective(int communicator, Operation opera
   }
   std::vector<int> nodes;
   for (const int member : members) nodes.push_back(cluster.node_of_gpu(member));
-  settings.place(nodes, std::ranges::is_sorted(members));
+  settings.place(nodes, members);
   settings.place_on_chips(members);
   if (modelled) (std::ranges::count(nodes, nodes.front()) < std::ssize(nodes) ? between_nodes_ : in_nodes_) = true;
   const Place where = Place::named("--algorithm " + entry->algorithm->name);

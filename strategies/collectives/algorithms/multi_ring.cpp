@@ -21,7 +21,7 @@ std::string no_rings(GroupPlace place) {
   const std::vector<WeightedRing>& rings = place.settings->rings;
   if (place.size == 1) return "";
   if (rings.empty())
-    return "there are no rings to run on; expected all GPUs of one node whose GPUs are joined by a mesh of links, "
+    return "there are no rings to run on; expected GPUs of one node that a mesh of links joins, "
            "such as dgx-1v, or another algorithm, such as ring";
   for (const WeightedRing& ring : rings) {
     if (static_cast<int>(ring.order.member.size()) != place.size)
