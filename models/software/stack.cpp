@@ -155,6 +155,10 @@ void read_fusions(Fields& fields, Fusions& f) {
       f.expert_layer_launches, 0, most_launches);
   fields.read({"expert_launches", "Number of further kernel launches for each expert of a rank, for example 3."},
               f.expert_launches, 0, most_launches);
+  fields.read({"expert_launches_in_16_bits",
+               "Whether expert_layer_launches and expert_launches count in 16 bits too: the host launches the products "
+               "of one expert after the other."},
+              f.expert_launches_in_16_bits);
   fields.read({"paired_launches",
                "Number of further kernel launches for routed experts in fp8 whose passes alternate "
                "(plan.expert_parallel.overlap), for example 140."},

@@ -49,6 +49,8 @@ struct Fusions {
   /// product. Fewer than the layer has kernels: one for each kernel.
   double fp8_linear_launches = 0;
   double expert_launches = 0;  ///< further launches for each expert of the rank
+  /// True: both count in 16 bits too. The host launches the products of one expert after the other (a loop of hipBLASLt).
+  bool expert_launches_in_16_bits = false;
   double paired_launches = 0;  ///< further launches for such a layer whose passes alternate with those of another
   /// The kernel of an expert's gated activation multiplies its result by the router's weights, so that the output of
   /// the expert need not be kept (Megatron-Core's weighted_bias_swiglu).

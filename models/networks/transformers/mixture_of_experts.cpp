@@ -266,7 +266,8 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const double launches = l.options.expert_layer_launches,
                paired = l.sharding().pairs_passes ? l.options.paired_launches : 0,
                an_expert = l.options.expert_launches + (weighs_biases(l) ? 2 : 0);
-  if (launches > 0 && l.products().is_used && l.sharding().expert_capacity == 0)
+  const bool counts = l.products().is_used || l.options.expert_launches_in_16_bits;
+  if (launches > 0 && counts && l.sharding().expert_capacity == 0)
     b.set_launches(launches + paired + an_expert * static_cast<double>(e.count / l.sharding().expert));
   if (e.latent_size > 0)
     b.linear({.name = "latent_down", .in = l.hidden(), .out = l.expert_rows_width(), .keeps_input = false});
