@@ -207,7 +207,7 @@ bool read_sharp(const ClusterSpec& spec, Fields& fields, const Catalog& catalog)
     if (type->network.sharp) continue;
     refuse(fmt::format("only InfiniBand has SHARP, but the adapters of {} {}; expected sharp: false", type->name,
                        type->network.tcp                            ? "use TCP"
-                       : network.empty() || network == "infiniband" ? "are no InfiniBand adapters (hca.sharp: true)"
+                       : network.empty() || network == "infiniband" ? "are no InfiniBand adapters (hca.sharp: possible)"
                                                                     : "use " + network));
   }
   const Node* named = fields.child("switch");
