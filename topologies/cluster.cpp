@@ -202,11 +202,14 @@ bool read_sharp(const ClusterSpec& spec, Fields& fields, const Catalog& catalog)
   if (spec.fabric->joins_chips() || !spec.fabric->reduces_in_switches())
     refuse(
         fmt::format("the switches of a fabric of type {} cannot reduce; InfiniBand switches can", spec.fabric->type()));
-  for (const NodeType* type : spec.types())
-    if (const std::string& network = type->network.nccl_network;
-        type->network.tcp || (!network.empty() && network != "infiniband"))
-      refuse(fmt::format("only InfiniBand has SHARP, but the adapters of {} use {}", type->name,
-                         network.empty() ? "TCP" : network));
+  for (const NodeType* type : spec.types()) {
+    const std::string& network = type->network.nccl_network;
+    if (type->network.sharp) continue;
+    refuse(fmt::format("only InfiniBand has SHARP, but the adapters of {} {}; expected sharp: false", type->name,
+                       type->network.tcp                            ? "use TCP"
+                       : network.empty() || network == "infiniband" ? "are no InfiniBand adapters (hca.sharp: possible)"
+                                                                    : "use " + network));
+  }
   const Node* named = fields.child("switch");
   if (!named || named->kind == Node::Kind::null) return true;
   const NetworkSwitch network_switch = read_network_switch(catalog.resolve("switch", *named));
@@ -409,18 +412,18 @@ std::string describe(const ClusterSpec& spec) {
   if (!spec.uses_hcas() && spec.joins_chips()) return text + ", " + spec.fabric->title();
   if (spec.nodes > 1) {
     std::vector<std::string> hcas;  // each kind once
-    for (const NodeType* type : spec.types()) {
-      std::string hca = fmt::format("{} × {:.4g} Gbit/s HCA{}", type->hcas, type->hca_rate.value * 8e-9,
-                                    type->network.grpc  ? " (gRPC)"
-                                    : type->network.tcp ? " (TCP)"
-                                                        : "");
-      if (const BytesPerSecond rate = slot_rate(*type); rate < type->hca_rate)
-        hca += fmt::format(" capped by its slot at {:.4g} Gbit/s", rate.value * 8e-9);
-      if (const double loss = type->network.loss.share; loss > 0)
-        hca += fmt::format(" that loses {:.3g} of the frames and delivers {:.4g} Gbit/s", loss,
-                           adapter_rate(*type).value * 8e-9);
-      if (std::ranges::find(hcas, hca) == hcas.end()) hcas.push_back(std::move(hca));
-    }
+    for (const ClusterSpec& part : spec.parts())
+      for (const NodeType* type : part.types()) {
+        std::string hca = fmt::format("{} × {:.4g} Gbit/s HCA{}{}", type->hcas, type->hca_rate.value * 8e-9,
+                                      type->network.grpc  ? " (gRPC)"
+                                      : type->network.tcp ? " (TCP)"
+                                                          : "",
+                                      cap_in_words(*type, part.switch_rate));
+        if (const double loss = type->network.loss.share; loss > 0)
+          hca += fmt::format(" that loses {:.3g} of the frames and delivers {:.4g} Gbit/s", loss,
+                             port_rate(part, *type).value * 8e-9);
+        if (std::ranges::find(hcas, hca) == hcas.end()) hcas.push_back(std::move(hca));
+      }
     text += fmt::format(", {}, {}", fmt::join(hcas, " or "), fabric_title(spec));
     for (const NodeGroup& group : spec.others)
       if (group.island)

@@ -61,7 +61,9 @@ Energy energy_of(const std::vector<PoweredDevices>& all, double seconds, const S
     if (devices.part != "GPU") continue;
     gpus += devices.count;
     energy.gpu_power += power;
-    energy.gpu_power_limit = std::max(energy.gpu_power_limit, devices.draw.busy.value);
+    const double limit = devices.draw.busy.value;
+    energy.gpu_power_least_limit = gpus > devices.count ? std::min(energy.gpu_power_least_limit, limit) : limit;
+    energy.gpu_power_limit = std::max(energy.gpu_power_limit, limit);
   }
   if (gpus > 0) energy.gpu_power /= gpus;
   return energy;

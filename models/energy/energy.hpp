@@ -52,6 +52,7 @@ struct Energy {
   std::map<std::string, double> parts;  ///< J a step, by `PoweredDevices::part`
   double gpu_power = 0;                 ///< W, mean of a GPU over the step
   double gpu_power_limit = 0;           ///< W, the most that a GPU may draw
+  double gpu_power_least_limit = 0;     ///< W, the same of the type of GPU with the lowest limit
   double idle_power = 0;                ///< W, all devices without work
   double pue = 1;
   std::string not_stated;  ///< parts whose power is not stated, counted as 0 W: "CPU, switch"

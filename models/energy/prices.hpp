@@ -96,6 +96,7 @@ struct Ownership {
   double interest = 0;            ///< interest of a year, as a share
   double years = 4;               ///< years of depreciation
   double yearly_share = 0;        ///< cost of a year as a share of the purchase price (Purchase::yearly_share)
+  std::string whole_nodes = {};   ///< "a dgx-a100 of 8 GPUs, of which the cluster has 1"; "": no node has idle GPUs
   int bought_nodes = 0;           ///< number of the nodes that are bought
   int owned_nodes = 0;            ///< number of the nodes that were owned before: the purchase prices are of the others
   double owned_in_use = 0;        ///< yearly cost of the power of the nodes that were owned before, if they are in use

@@ -1,5 +1,7 @@
 #include "models/hardware/adapter_rate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -23,6 +25,15 @@ BytesPerSecond delivered_rate(const NodeType& node, BytesPerSecond rate) {
 }
 
 BytesPerSecond adapter_rate(const NodeType& node) { return delivered_rate(node, slot_rate(node)); }
+
+std::string cap_in_words(const NodeType& node, BytesPerSecond switch_rate) {
+  const BytesPerSecond slot = slot_rate(node);
+  const auto cap = [](const char* part, BytesPerSecond rate) {
+    return fmt::format(" capped by {} at {:.4g} Gbit/s", part, rate.value * 8e-9);
+  };
+  if (switch_rate.value > 0 && switch_rate < slot) return cap("its switch port", switch_rate);
+  return slot < node.hca_rate ? cap("its slot", slot) : "";
+}
 
 namespace {
 

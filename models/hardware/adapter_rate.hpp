@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 
 #include "models/hardware/node_type.hpp"
 
@@ -14,6 +15,9 @@ BytesPerSecond delivered_rate(const NodeType&, BytesPerSecond rate);
 
 /// Returns the rate at which data of an HCA of the node arrive.
 BytesPerSecond adapter_rate(const NodeType&);
+
+/// Returns " capped by its slot at 504 Gbit/s", or by the port of a switch with this rate (0: no limit); "": it is not.
+std::string cap_in_words(const NodeType&, BytesPerSecond switch_rate);
 
 /// Does any wire of the node carry NVLink?
 bool has_nvlink(const NodeType&);

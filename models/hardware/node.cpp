@@ -12,8 +12,8 @@
 namespace trainyard {
 namespace {
 
-constexpr std::array<std::string_view, 6> kHcaFigures{"rate",      "efficiency",   "latency",
-                                                      "transport", "nccl_network", "power"};
+constexpr std::array<std::string_view, 7> kHcaFigures{"rate",         "efficiency", "latency", "transport",
+                                                      "nccl_network", "sharp",      "power"};
 constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
 // Devices of one server. A larger count is surely a mistake, and products of counts could overflow.
 constexpr std::int64_t kMostDevices = 1024;
@@ -71,6 +71,7 @@ void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog&
   node.network.tcp = hca.tcp;
   node.network.grpc = hca.grpc;
   node.network.nccl_network = hca.nccl_network;
+  node.network.sharp = hca.sharp && !hca.tcp && (hca.nccl_network.empty() || hca.nccl_network == "infiniband");
   node.hca_power = hca.power;
   node.network.gpudirect = fields.boolean(
       {"gpudirect", "Whether adapters read device memory; false: data pass through host memory."}, !node.network.tcp);

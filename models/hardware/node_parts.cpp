@@ -79,6 +79,11 @@ void read_hca_figures(Hca& hca, Fields& fields) {
   hca.tcp = hca.grpc || transport == "tcp";
   hca.nccl_network =
       fields.text({"nccl_network", "NCCL's constants for the network (trainyard list nccl-networks)."}, "");
+  hca.sharp =
+      fields.choice({"sharp",
+                     "Whether InfiniBand switches can sum an adapter's data (SHARP): possible or none. Default: "
+                     "none; possible for InfiniBand adapters of the catalog."},
+                    {"none", "possible"}, "none") == "possible";
   fields.child({"power", "Power of an adapter: {idle, busy}."});
   hca.power = read_power(fields);
 }

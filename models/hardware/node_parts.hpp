@@ -73,17 +73,18 @@ struct Hca {
   int generation = 0;        ///< PCIe generation; 0: not stated (an adapter of a cloud)
   int lanes = 0;             ///< PCIe lanes
   std::string nccl_network;  ///< catalog entry for NCCL over it; "": that of InfiniBand or TCP
+  bool sharp = false;        ///< an InfiniBand adapter, whose data switches can sum (SHARP)
   PowerDraw power;
   Sources sources;
 };
 
 /// Reads and checks an entry of the catalog's hcas: `rate`, `efficiency`, `latency`, `transport: rdma | tcp | grpc`,
-/// `nccl_network`, `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
+/// `nccl_network`, `sharp`, `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
 Hca read_hca(const Node& entry);
 
 /// Reads `rate`, `efficiency` (the rate of the network relative to that of its adapters, such as the bus bandwidth of an
-/// all-reduce test over the rate of the adapters; default: 1), `latency`, `transport`, `nccl_network` and `power`. gRPC
-/// is TCP with the copies that TensorFlow's calls make in user space.
+/// all-reduce test over the rate of the adapters; default: 1), `latency`, `transport`, `nccl_network`, `sharp` and `power`.
+/// gRPC is TCP with the copies that TensorFlow's calls make in user space.
 void read_hca_figures(Hca&, Fields&);
 
 }  // namespace trainyard

@@ -40,6 +40,7 @@ struct NetworkPath {
   int copies = 2;         ///< TCP: the CPU's copies of a message on each side
   bool half_duplex = false;  ///< sending and receiving share the adapter's rate
   std::string nccl_network;  ///< catalog entry for NCCL over this network; "": infiniband, or tcp
+  bool sharp = false;        ///< its adapters are InfiniBand adapters, whose data switches can sum (SHARP)
   FrameLoss loss;
   Picoseconds fabric_latency;   ///< one way through the switches of the cluster's fabric, and over its distance
   std::vector<int> hca_of_gpu;  ///< HCA of each GPU; empty: the nearest one; GPUs take turns among equally near ones

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
@@ -133,6 +134,27 @@ TEST_CASE("the what-ifs of rarer failures, faster restarts and cheaper checkpoin
   add_goodput(faster, s, *r.failures);
   CHECK(faster[0].goodput == Approx(r.failures->goodput).epsilon(0.01));
   CHECK(faster[0].effective_step_time.value == Approx(0.5 / faster[0].goodput).epsilon(1e-3));
+}
+
+TEST_CASE("what-ifs whose training is over before a stated failure are named with the reason", "[scenario][failures]") {
+  const Scenario s = read_scenario_text(
+      scenario_text("{failures: [{at: 1200 s, what: gpu 5}], checkpoint: {every: 100 steps, write: 30 s, load: 10 s}, "
+                    "restart: {detect: 1 s, restart: 1 s}}"),
+      "faulty.yaml");
+  const Result r = simulate_training(s);
+  std::vector<WhatIf> faster{{"GPU compute", 100, Seconds{r.step_time.value / 100}}};
+  add_goodput(faster, s, *r.failures);
+  CHECK(faster[0].goodput == 0);
+  CHECK_THAT(faster[0].goodput_refused, Catch::Contains("1200 s"));
+  CHECK_THAT(what_if_table(r, faster), Catch::Contains("no goodput: " + faster[0].goodput_refused));
+  const std::vector<FailureWhatIf> table = failure_what_ifs(s, r.step_time, *r.failures, 100);
+  const auto refused = std::ranges::find(table, "checkpoints 100 x faster", &FailureWhatIf::change);
+  REQUIRE(refused != table.end());
+  CHECK(refused->goodput == 0);
+  CHECK(failure_what_if_fields().json(*refused)["refused"] == refused->refused);
+  const std::string text = failure_what_if_table(*r.failures, table);
+  CHECK_THAT(text, Catch::Contains("checkpoints 100 x faster is not possible: " + refused->refused + "\n"));
+  for (const FailureWhatIf& each : table) CHECK_THAT(text, Catch::Contains(each.change));
 }
 
 TEST_CASE("a failed parameter server loses the work since the last checkpoint", "[scenario][failures]") {

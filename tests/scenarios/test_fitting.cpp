@@ -135,6 +135,8 @@ TEST_CASE("advice names the host memory if only that is too small, and the scree
              Contains("not even with") && Contains("too little host memory"));
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0.7, "GPU memory"}),
              Contains("may fit with") && Contains("with a probability of 70 %") && !Contains("too little"));
+  for (const double risk : {0.51, 0.94})
+    CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, risk, "GPU memory"}), Contains("may fit with"));
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 1, "GPU memory"}),
              Contains("not even with") && !Contains("probability"));
   CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.2, ""}),

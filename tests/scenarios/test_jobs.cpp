@@ -155,6 +155,35 @@ TEST_CASE("background traffic on uplinks is named on the whole cluster, which a 
   CHECK(loaded.jobs[0].step > 1.05 * free.jobs[0].step);
 }
 
+TEST_CASE("jobs share a torus with the lengths of the whole cluster", "[jobs]") {
+  const auto steps_on = [](const std::string& fabric) {
+    const SharingAnswer answer = answer_to(
+        fmt::format("cluster: {{nodes: 8, node: dgx-a100, fabric: {}}}\njobs:\n- {{name: a, nodes: [0, 5], {}}}\n"
+                    "- {{name: b, nodes: [1, 4], {}}}\n",
+                    fabric, kTraining, kTraining));
+    return std::pair(answer.jobs[0].step, answer.jobs[1].step);
+  };
+  // Without lengths, eight nodes are a torus of 2 x 4.
+  CHECK(steps_on("{base: torus-2d, dims: [2, 4]}") == steps_on("torus-2d"));
+  CHECK(steps_on("{type: torus, dims: [2, 4], switch_latency: 130 ns}") == steps_on("torus-2d"));
+}
+
+TEST_CASE("jobs take damaged nodes only if the others are too few", "[jobs]") {
+  const std::string text =
+      "cluster: {nodes: 4, node: dgx-a100, fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 8}]}, "
+      "taken_out: ";
+  const auto nodes_of = [&text](const std::string& taken_out, int nodes) {
+    const SharingAnswer answer =
+        answer_to(fmt::format("{}[{}]}}\njobs:\n- {{name: a, nodes: {}, {}}}\n", text, taken_out, nodes, kTraining));
+    CHECK(answer.jobs[0].alone_step == Approx(answer.jobs[0].packed_step));
+    return answer.jobs[0].nodes;
+  };
+  CHECK(nodes_of("leaf1", 2) == std::vector<int>{0, 1});
+  CHECK(nodes_of("node0/hca3 - leaf0", 2) == std::vector<int>{2, 3});
+  CHECK(nodes_of("node0/hca3 - leaf0", 3) == std::vector<int>{1, 2, 3});
+  CHECK(nodes_of("node0/hca3", 4) == std::vector<int>{0, 1, 2, 3});
+}
+
 TEST_CASE("the step of a job alone has the interval of its stack", "[jobs][coverage]") {
   std::string text = two_jobs("nodes: 2", "nodes: 2");
   constexpr std::string_view kPlain = "software: plain";

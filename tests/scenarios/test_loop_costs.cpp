@@ -1,13 +1,19 @@
 // Money, energy and length of post-training loops, and of trainings with failures.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/running/bought_network.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "tests/scenarios/loops.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 
 namespace scenarios_test_loop_costs {
 
@@ -52,6 +58,53 @@ void check_loop_costs(const Scenario& s, const Result& r) {
 }
 
 }  // namespace
+
+TEST_CASE("the switches that draw power are whole, and as many as are bought", "[costs]") {
+  for (const char* fabric : {"nonblocking", "leaf-spine", "rail-optimized", "torus-2d", "dragonfly"}) {
+    const Scenario s = read_scenario_text(
+        fmt::format("cluster: {{nodes: 12, node: dgx-h100, fabric: {{base: {}, switch: quantum-2}}}}\n"
+                    "model: gpt2\nplan: {{micro_batch_size: 2}}\nsite: {{pue: 1}}\n",
+                    fabric),
+        "x.yaml");
+    const Result r = simulate(s);
+    Purchase purchase;
+    purchase.switch_ports = s.cluster.switch_ports;
+    const BoughtNetwork bought = bought_network(s.cluster, purchase);
+    const double switches = r.energy->parts.at("switch") / r.step_time.value / 747;
+    CAPTURE(fabric, switches, bought.switches, bought.unknown);
+    CHECK(switches == Approx(std::round(switches)));
+    CHECK((!bought.unknown.empty() || switches == Approx(static_cast<double>(bought.switches))));
+  }
+}
+
+TEST_CASE("the power of unlike GPUs is a mean between their limits", "[costs]") {
+  const auto line = [](const std::vector<PoweredDevices>& devices) {
+    Result r;
+    r.energy = energy_of(devices, 10, Site{});
+    r.samples_per_s = 1;
+    return cost_lines(r);
+  };
+  const PoweredDevices large{"GPU", 3, {Watts{100}, Watts{700}}, 1}, small{"GPU", 1, {Watts{100}, Watts{400}}, 1};
+  for (const auto& both : {std::vector{large, small}, std::vector{small, large}})
+    CHECK_THAT(line(both), Contains("625 W a GPU on average, whose limits are 400 to 700 W"));
+  CHECK_THAT(line({small, small}), Contains("400 of 400 W a GPU"));
+}
+
+TEST_CASE("a bought node is a whole one, and the purchase says so if the cluster has fewer of its GPUs", "[costs]") {
+  for (const int gpus : {1, 8}) {
+    const Scenario s = read_scenario(
+        parse_document(fmt::format("cluster: {{node: {{base: dgx-a100, gpu: {{count: {}}}}}}}\nmodel: gpt2\n"
+                                   "plan: {{micro_batch_size: 2}}\n",
+                                   gpus),
+                       "x.yaml"),
+        "x", {kPrices});
+    const Result r = simulate_training(s);
+    REQUIRE((r.money && r.money->ownership));
+    CHECK(r.money->ownership->purchase_prices.at("nodes") == 150000);
+    CHECK((cost_lines(r).find("bought whole: a dgx-a100 of 8 GPUs, of which the cluster has 1") != std::string::npos) ==
+          (gpus == 1));
+  }
+}
 
 TEST_CASE("money, energy and length of a loop are those of all its nodes", "[post-training][costs]") {
   const Overrides priced{kPrices, {"post_training.length", "{steps: 100}"}, {"faults", "null"}};

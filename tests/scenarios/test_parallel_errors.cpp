@@ -195,6 +195,26 @@ TEST_CASE("keys of a plan that would have no effect are refused", "[parallel-err
   CHECK(idle("mixtral-8x7b", "expert_parallel: {size: 2, imbalance: 2}").empty());
   CHECK(idle("gpt2", "context_parallel: {size: 2, exchange: all-to-all}").empty());
   CHECK(idle("gpt2", "context_parallel: {exchange: ring}").empty());
+  CHECK_THAT(idle("gpt2", "mesh_order: [data, tensor, context, pipeline]"),
+             Contains("plan.mesh_order: it changes nothing, since the mesh has one axis of several ranks"));
+  CHECK(idle("gpt2", "tensor_parallel: 2, mesh_order: [data, tensor, context, pipeline]").empty());
+  CHECK(idle("gpt2", "mesh_order: [tensor, context, data, pipeline]").empty());
+  for (const char* bucket : {"bucket: 1 MiB", "first_bucket: 1 MiB", "bucket_boundaries: bytes"})
+    for (const char* tensor : {"1", "8"}) {
+      const std::string keys = std::string("tensor_parallel: ") + tensor + ", idle_devices: allowed, data_parallel: {";
+      CAPTURE(keys, bucket);
+      CHECK_THAT(idle("gpt2", keys + "size: 1, " + bucket + "}"),
+                 Contains(": it changes nothing, since one replica exchanges no gradients; leave it out"));
+    }
+  CHECK(idle("gpt2", "data_parallel: {bucket: 1 MiB}").empty());
+  for (const char* mechanism :
+       {"{mechanism: parameter-server, servers: {count: 2}}", "{mechanism: gossip, gossip: {topology: ring}}"}) {
+    CAPTURE(mechanism);
+    CHECK_THAT(idle("gpt2", std::string("collectives: messages, data_parallel: ") + mechanism),
+               Contains("plan.collectives: it changes nothing, since with mechanism "));
+    CHECK(idle("gpt2", std::string("data_parallel: ") + mechanism).empty());
+  }
+  CHECK(idle("gpt2", "collectives: messages").empty());
   CHECK(error_of("  tensor_parallel: 2\n  tensor_parallel_overlap: true\n").empty());
   const auto servers = [](const std::string& keys) {
     return error_of("  data_parallel: {mechanism: parameter-server, bucket: 1 MiB, servers: {count: 2" + keys + "}}\n");

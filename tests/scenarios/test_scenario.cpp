@@ -153,6 +153,14 @@ TEST_CASE("a CNN is read by its name, or from the scenario itself", "[scenario]"
   CHECK(custom_network.parameters() == 20 + 730);
   CHECK_THROWS_WITH(read_scenario(file, {{"plan.seq_length", "8"}}),
                     Catch::Contains("resnet50 has no sequence of tokens; leave it out"));
+  for (const char* model : {"dlrm-dcnv2", "dlrm-criteo"}) {
+    const std::string text = std::string("cluster: {node: dgx-h100}\nmodel: ") + model +
+                             "\nplan: {micro_batch_size: 8, precision: tf32, seq_length: ";
+    CHECK_THROWS_WITH(read_scenario_text(text + "77}\n", "x.yaml"),
+                      Catch::Contains(std::string("plan.seq_length: 77 tokens, but ") + model +
+                                      " has one row a sample and no sequence; leave it out"));
+    CHECK_NOTHROW(read_scenario_text(text + "1}\n", "x.yaml"));
+  }
   CHECK_THROWS_WITH(read_scenario(file, {{"model", "resnet51"}}), Catch::Contains("did you mean \"resnet50\"?"));
 }
 

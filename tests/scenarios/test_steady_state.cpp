@@ -211,6 +211,14 @@ TEST_CASE("with periodic stragglers whole periods are counted", "[servers]") {
   };
   const double busy = time("{kind: one-slow, rank: 1, factor: 2}");
   CHECK(time("{kind: periodic, period: 5, busy: 1, factor: 2, ranks: [1]}") == near((4 * time("") + busy) / 5));
+  // A stated number of steps is rounded up to whole periods.
+  for (const auto& [stated, counted] : {std::pair{"3", 5}, {"5", 5}, {"13", 15}}) {
+    const Result r =
+        run_replicas(2, "", "faults: {stragglers: {kind: periodic, period: 5, busy: 1, factor: 2, ranks: [1]}}\n",
+                     {{"plan.steps", stated}});
+    CHECK(r.steps == counted);
+    CHECK(r.step_time.value == near((4 * time("") + busy) / 5));
+  }
   // A period is counted whole where few drawn steps would be simulated, too.
   const Scenario large =
       replicas_of(256, "all_reduce: ring", "faults: {stragglers: {kind: periodic, period: 30, busy: 3, factor: 2}}\n");

@@ -23,13 +23,18 @@ CollectiveRunOptions options(const std::string& algorithm, Operation operation, 
 }
 
 /// Returns hosts with an adapter of 1 GB/s each. A message through their only switch has a latency of 2 us.
-ClusterSpec hosts(int n) { return hosts_of(n, "rate: 1 GB/s", "{type: nonblocking, switch_latency: 2 us}"); }
+ClusterSpec hosts(int n) {
+  ClusterSpec spec = hosts_of(n, "rate: 1 GB/s", "{type: nonblocking, switch_latency: 2 us}");
+  spec.sharp = true;
+  return spec;
+}
 
 /// Returns hosts on leaves of `down` ports, with the same bandwidth up as down, and 1 us per switch.
 ClusterSpec clos(int n, int down) {
   ClusterSpec spec = hosts_of(n, "rate: 1 GB/s");
   spec.fabric = make_fabric("folded-clos", fmt::format("levels: [{{down: {}}}]", down));
   spec.switch_latency = {1000000};
+  spec.sharp = true;
   return spec;
 }
 
@@ -93,9 +98,10 @@ TEST_CASE("with CollNet each GPU sends a part of its node's sum by its own adapt
   const int nodes = 3, gpus = 8, ranks = nodes * gpus;
   for (const char* fabric : {"nonblocking", "{base: rail-optimized, levels: [{down: 2}]}", "{base: leaf-spine}"}) {
     CAPTURE(fabric);
-    const ClusterSpec cluster = read_cluster(
+    ClusterSpec cluster = read_cluster(
         parse_document(fmt::format("{{nodes: {}, node: dgx-h100, fabric: {}}}", nodes, fabric), "machine.yaml"),
         Catalog());
+    cluster.sharp = true;
     CollectiveRunOptions o = options("collnet-direct", Operation::all_reduce, ranks, 320);
     o.options.settings.per_node = gpus;
     const CollectiveRun run = run_collective(cluster, o);
@@ -144,9 +150,29 @@ TEST_CASE("in-switch reduction is refused if no switch connects the ranks", "[co
   CHECK(refusal(hosts(4), options("nvls", Operation::all_reduce, 4, 1)) ==
         "all-reduce: all-reduce by nvls: no NVSwitch that adds (of Hopper and later) joins all the ranks");
   CHECK(refusal(star_cluster(4, kRate), options("sharp", Operation::all_reduce, 4, 1)) ==
-        "all-reduce: all-reduce by sharp: no switches that add up join all the ranks");
-  const ClusterSpec ethernet = hosts_of(4, "rate: 1 GB/s", "{type: ethernet, switch_latency: 0 us}");
-  CHECK_FALSE(refusal(ethernet, options("sharp", Operation::all_reduce, 4, 1)).empty());
+        "all-reduce: all-reduce by sharp: no switches that add up join all the ranks (those of a fabric with sharp: "
+        "true, InfiniBand, do); expected another algorithm, such as ring");
+  ClusterSpec plain = hosts(4);
+  plain.sharp = false;
+  CHECK_FALSE(refusal(plain, options("sharp", Operation::all_reduce, 4, 1)).empty());
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("node")) {  // all adapters with SHARP are InfiniBand adapters
+    const NodeType node = read_node(catalog.resolve("node", Node::scalar_node(name)), catalog);
+    if (node.hcas == 0) continue;
+    const std::string& network = node.network.nccl_network;
+    CAPTURE(name, network);
+    const std::string refused = user_error([&] {
+      read_cluster(
+          parse_document(fmt::format("{{nodes: 2, node: {}, fabric: {{base: nonblocking, sharp: true}}}}", name),
+                         "machine.yaml"),
+          catalog);
+    });
+    CHECK(refused.empty() == node.network.sharp);
+    if (!refused.empty()) CHECK_THAT(refused, Catch::Contains("only InfiniBand has SHARP"));
+    if (node.network.tcp || !network.empty()) CHECK_FALSE(node.network.sharp);
+  }
+  for (const char* name : {"p3.16xlarge", "t4-server", "gaudi-2-8x", "p4d.24xlarge", "frontier"})
+    CHECK_FALSE(read_node(catalog.resolve("node", Node::scalar_node(name)), catalog).network.sharp);
   CHECK(refusal(hosts(4), [] {
           CollectiveRunOptions o = options("collnet-direct", Operation::all_reduce, 4, 1);
           o.options.settings.per_node = 1;

@@ -25,6 +25,68 @@ TEST_CASE("bench tries the sums of switches that are set up for them", "[bench][
   CHECK(time(", sharp: true", "auto") < time("", "auto"));
 }
 
+TEST_CASE("bench says which adapters a slot or the port of a switch slows down", "[bench][collectives]") {
+  const BenchShell shell;
+  const auto answer = [&shell](const std::string& words) {
+    return shell.trainyard("bench all_reduce -b 64M -e 64M --on dgx-h100 --nodes 2 --fabric " + words);
+  };
+  const std::string slot = "# adapters: 800 Gbit/s of dgx-h100 capped by its slot at 504 Gbit/s\n",
+                    port = "# adapters: 400 Gbit/s of dgx-h100 capped by its switch port at 10 Gbit/s\n";
+  CHECK_THAT(answer("nonblocking --set hca.type=connectx-8").out, Catch::Contains(slot));
+  CHECK_THAT(answer("'{base: nonblocking, switch: ethernet-switch}'").out, Catch::Contains(port));
+  CHECK_THAT(answer("nonblocking").out, !Catch::Contains("# adapters"));
+  CHECK_THAT(answer("nonblocking --set hca.type=connectx-8 --gpus 8").out, !Catch::Contains("# adapters"));
+}
+
+TEST_CASE("bench slows the links that the scenario slows, or refuses them", "[bench][collectives]") {
+  const BenchShell shell;
+  const std::string scenario =
+      "{name: s, cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: gpt2, plan: {micro_batch_size: 1}";
+  shell.write("whole.yaml", scenario + "}\n");
+  shell.write("slow.yaml", scenario + ", faults: {links: [{link: node0/hca0 - fabric, factor: 0.25}]}}\n");
+  const std::string words = " --algorithm ring -b 64M -e 64M";
+  for (const char* fidelity : {"messages", "flows"}) {
+    const auto time = [&](const std::string& file) {
+      return shell.rows("all_reduce --on " + file + words + " --fidelity " + fidelity)["rows"][0]["time_us"]
+          .get<double>();
+    };
+    CHECK(time("slow.yaml") > 3.5 * time("whole.yaml"));
+    CHECK(time("slow.yaml --set faults.links=null") == time("whole.yaml"));
+  }
+  for (const char* others : {"", " --algorithm auto", " --algorithm ring --transport native"}) {
+    const TopoAnswer refused = shell.trainyard(std::string("bench all_reduce --on slow.yaml") + others);
+    CHECK(refused.exit == 2);
+    CHECK_THAT(refused.err, Catch::Contains("slow.yaml:1:") && Catch::Contains("expected --algorithm"));
+  }
+}
+
+TEST_CASE("eager pieces of a chain share the link, as the help of --mode says", "[bench][collectives]") {
+  const BenchShell shell;
+  const auto time = [&shell](const std::string& mode) {
+    return shell.rows("broadcast --on dgx-a100 --algorithm chain -b 64M -e 64M --mode " + mode)["rows"][0]["time_us"]
+        .get<double>();
+  };
+  CHECK(time("eager") > time("rendezvous"));
+  std::string help = shell.trainyard("bench --help").out;
+  help.erase(std::unique(help.begin(), help.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }),
+             help.end());
+  std::ranges::replace(help, '\n', ' ');
+  CHECK_THAT(help, Catch::Contains("the pieces of a chain or tree share the links at once, which takes longer"));
+}
+
+TEST_CASE("SHARP runs only on a fabric whose switches sum", "[bench][collectives]") {
+  const BenchShell shell;
+  for (const char* node : {"p4d.24xlarge", "frontier", "p3.16xlarge", "t4-server", "gaudi-2-8x", "dgx-a100"}) {
+    const std::string on = std::string("bench all_reduce -b 64K -e 64K --nodes 4 --on ") + node;
+    const TopoAnswer messages = shell.trainyard(on + " --fabric nonblocking --algorithm sharp");
+    CHECK(messages.exit == 2);
+    CHECK_THAT(messages.err, Catch::Contains("(those of a fabric with sharp: true, InfiniBand, do)"));
+    const TopoAnswer sums = shell.trainyard(on + " --fabric '{base: nonblocking, sharp: true}' --algorithm sharp");
+    CHECK(sums.exit == (node == std::string("dgx-a100") ? 0 : 2));
+    if (sums.exit != 0) CHECK_THAT(sums.err, Catch::Contains("only InfiniBand has SHARP"));
+  }
+}
+
 TEST_CASE("bench says by which time NCCL chose, if contention between nodes makes it longer", "[bench][collectives]") {
   const BenchShell shell;
   const std::string hashed =

@@ -1,10 +1,13 @@
 // The data parallelism of measured runs: `trainyard validate dataparallel` and `validate horovod`.
+#include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/measured_family.hpp"
 #include "sim/json_text.hpp"
 #include "tests/support.hpp"
+#include "tools/verbs/validation/validation.hpp"
 #include "topo_shell.hpp"
 
 namespace tools_test_validate_dataparallel {
@@ -12,6 +15,21 @@ namespace tools_test_validate_dataparallel {
 using namespace trainyard;
 using namespace trainyard::test;
 using nlohmann::json;
+
+TEST_CASE("times of both transports agree only if all are numbers and alike", "[validate-engines]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const EngineTimes good{1, 1 + 1e-12}, off{1, 1 + 1e-6};
+  CHECK(judge_engines({good, good}).agree);
+  CHECK_FALSE(judge_engines({}).agree);
+  CHECK_FALSE(judge_engines({good, off, good}).agree);
+  CHECK(judge_engines({good, off, good}).largest == Approx(1e-6).epsilon(1e-3));
+  for (const EngineTimes& bad : {EngineTimes{nan, 1}, EngineTimes{1, nan}, EngineTimes{0, 0}}) {
+    for (const auto& all : {std::vector{bad, good}, std::vector{good, bad}, std::vector{off, bad, good}}) {
+      CHECK_FALSE(judge_engines(all).agree);
+      CHECK(std::isnan(judge_engines(all).largest));
+    }
+  }
+}
 
 TEST_CASE("the scaling of CNNs over servers is within 3 points, and that over rings is reported",
           "[validate-dataparallel]") {

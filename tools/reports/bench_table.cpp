@@ -53,6 +53,7 @@ std::string head(const BenchTable& table) {
     text +=
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled),\n"
         "# and so no interval: no measured time is that of such messages\n";
+  if (!table.capped.empty()) text += fmt::format("# adapters: {}\n", table.capped);
   if (!table.scaled.empty()) text += fmt::format("# not fitted to this {}: {}\n", table.device, table.scaled);
   if (!table.judged.empty() && !has_intervals(table)) text += fmt::format("# error to expect: {}\n", table.judged);
   if (has_intervals(table)) {
@@ -126,6 +127,8 @@ const JsonFields<BenchTable>& table_fields() {
           .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
           .value("scaled", "", &T::scaled, "from which fit and by which rates a modelled collective is scaled")
           .when(&T::scaled, "if the model was not fitted to this device")
+          .value("capped_adapters", "", &T::capped, "adapters between nodes, and what limits them to which rate")
+          .when(&T::capped, "if a slot or the port of a switch is slower than an adapter")
           .value("unfinished", "", &T::unfinished, "how many sizes are done")
           .when(&T::unfinished, "if a signal ended the benchmark")
           .list("rows", &T::rows, bench_fields(), "a row for each size");

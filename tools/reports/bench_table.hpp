@@ -15,6 +15,7 @@ struct BenchTable {
   std::string type;    ///< type of the elements, in the words of nccl-tests
   std::string scaled;  ///< why the fitted model is less certain here than on the machine of its fit; empty: it is not
   std::string judged;  ///< error of the fitted model, shown if there are no intervals; empty: messages are simulated
+  std::string capped;  ///< adapters between nodes that a slot or a switch slows down; empty: none
   std::vector<BenchRow> rows;
   std::string unfinished;  ///< how many sizes are done if a signal ended the benchmark; empty: all
 };

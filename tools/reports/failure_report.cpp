@@ -143,12 +143,16 @@ std::string failure_lines(const FailureResult& study) {
 }
 
 std::string failure_what_if_table(const FailureResult& study, std::vector<FailureWhatIf> table) {
+  const auto refused = std::ranges::stable_partition(table, &std::string::empty, &FailureWhatIf::refused);
+  const std::vector<FailureWhatIf> impossible(refused.begin(), refused.end());
+  table.erase(refused.begin(), refused.end());
   sort_stably(table, [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
   std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");
   for (const FailureWhatIf& w : table)
     text +=
         fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>9}\n", w.change, w.goodput * 100, show(w.effective_step_time),
                     percent(1 - w.effective_step_time.value / study.effective_step_time().value, 2));
+  for (const FailureWhatIf& w : impossible) text += fmt::format("{} is not possible: {}\n", w.change, w.refused);
   return text;
 }
 

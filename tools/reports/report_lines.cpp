@@ -200,7 +200,7 @@ std::string sum_in_parts(const std::map<std::string, double>& parts, const std::
 }
 
 std::string rent_or_buy(const Ownership& o) {
-  std::string text;
+  std::string text = o.whole_nodes.empty() ? "" : " · each node is bought whole: " + o.whole_nodes;
   for (const std::string& part : o.left_out()) text += " · not counted: " + part;
   const YearlyRent* least = least_rent(o);
   if (!least) return text;
@@ -254,11 +254,14 @@ std::string cost_lines(const Result& r) {
   if (r.energy) {
     const Energy& e = *r.energy;
     const double things = r.tokens_per_s > 0 ? r.tokens_of_step() : r.samples_of_step();
-    text +=
-        fmt::format("{}{} {}: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU{}", report_label("energy"),
-                    joules(e.step()), step, energy_shares(e), e.pue, three_digits(things / e.step()),
-                    r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit,
-                    r.idle_devices > 0 ? fmt::format(", the mean of all, {} of them idle", r.idle_devices) : "");
+    const std::string limits = e.gpu_power_least_limit < e.gpu_power_limit
+                                   ? fmt::format("W a GPU on average, whose limits are {:.0f} to {:.0f} W",
+                                                 e.gpu_power_least_limit, e.gpu_power_limit)
+                                   : fmt::format("of {:.0f} W a GPU", e.gpu_power_limit);
+    text += fmt::format("{}{} {}: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} {}{}", report_label("energy"),
+                        joules(e.step()), step, energy_shares(e), e.pue, three_digits(things / e.step()),
+                        r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, limits,
+                        r.idle_devices > 0 ? fmt::format(", the mean of all, {} of them idle", r.idle_devices) : "");
     if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
       text += fmt::format(" · {} {} {}", r.post_training ? "all steps" : "training",
                           kwh < 1000 ? fmt::format("{:.3g}", kwh) : amount(kwh / 1000), kwh < 1000 ? "kWh" : "MWh");

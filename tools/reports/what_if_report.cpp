@@ -155,13 +155,14 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
 std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
   std::vector<WhatIf> sorted = what_ifs;
   sort_stably(sorted, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  const bool fails = !sorted.empty() && sorted.front().goodput > 0;
+  const bool fails = std::ranges::any_of(sorted, [](const WhatIf& w) { return w.goodput > 0; });
   std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", r.generation ? "all after" : "step", "saves");
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
     text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(w.step_time),
                         percent(w.saves(r.main_time())));
     if (w.goodput > 0) text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(w.effective_step_time));
+    if (!w.goodput_refused.empty()) text += " no goodput: " + w.goodput_refused;
     text += "\n";
   }
   if (!sorted.empty() && sorted.front().compared_with.value > 0)

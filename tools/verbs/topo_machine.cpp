@@ -87,7 +87,8 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
       const Scenario scenario = document
                                     ? read_scenario(*document, std::filesystem::path(what_).stem().string(), overrides)
                                     : read_scenario(what_, overrides);
-      return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software, scenario.plan.mesh};
+      return {scenario.name,     scenario.cluster, scenario.software.network_step,
+              scenario.software, scenario.slow,    scenario.plan.mesh};
     }
   } else {
     reference = Node::scalar_node(what_, Place::named(flag_.empty() ? "trainyard " + verb : flag_));

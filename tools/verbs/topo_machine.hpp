@@ -14,6 +14,7 @@ struct TopoMachine {
   ClusterSpec cluster;
   Seconds network_step;           ///< time that the scenario's software adds to a message between nodes
   SoftwareStack software = {};    ///< software of the scenario; empty for nodes of the catalog
+  SlowParts slow = {};            ///< stragglers and slow links of the scenario; empty for nodes of the catalog
   std::optional<Mesh> mesh = {};  ///< layout of the scenario's ranks; no value for nodes of the catalog
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
 #include "scenarios/src/studies/bench.hpp"
 #include "scenarios/src/studies/measured/collective_doubt.hpp"
@@ -112,9 +113,11 @@ struct Flags {
                      "how messages share the network: max-min fair (flow, the default), TCP packet by packet by ns-3, "
                      "shown beside flow (packets: TCP networks only, slow), or SimGrid's solver (native)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.choice("--mode", mode, {std::begin(kModeNames), std::end(kModeNames)}, "rendezvous|eager|put|get",
-                     "how messages move: when both sides are ready (rendezvous, the default), buffered (eager), "
-                     "written by the sender (put) or requested and read by the receiver (get; RDMA)");
+    arguments.choice(
+        "--mode", mode, {std::begin(kModeNames), std::end(kModeNames)}, "rendezvous|eager|put|get",
+        "how messages move: when both sides are ready (rendezvous, the default), buffered (eager: the pieces "
+        "of a chain or tree share the links at once, which takes longer), written by the sender (put) or "
+        "requested and read by the receiver (get; RDMA)");
     arguments.option("--channels", channels, "N", "number of rings at the same time, rotated within nodes");
     arguments.option("--chunk", chunk, "SIZE", "size of the pieces that chains and trees pass on (default 512 KiB)");
     arguments.option("--torus", torus, "[R, C]", "lengths of the torus of ranks for torus algorithms");
@@ -218,6 +221,17 @@ int read_gpus(const std::string& text, int all, const std::string& machine) {
   return static_cast<int>(gpus);
 }
 
+/// Names the adapters that a slot or the port of a switch slows down. "": none, or no data cross between nodes.
+std::string capped_adapters(const ClusterSpec& cluster) {
+  std::vector<std::string> all;
+  if (cluster.uses_hcas())
+    for (const ClusterSpec& part : cluster.parts())
+      for (const NodeType* type : part.types())
+        if (const std::string cap = cap_in_words(*type, part.switch_rate); !cap.empty())
+          all.push_back(fmt::format("{:.4g} Gbit/s of {}{}", type->hca_rate.value * 8e-9, type->name, cap));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 /// Throws UserError for flags that the fitted model or the operation does not heed. read_collective refuses those that the
 /// algorithm does not heed.
 void refuse_unused(const Flags& flags, Operation operation) {
@@ -261,6 +275,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   table.scaled = choice.scaled;
   const bool crosses = o.settings.spread(o.ranks).nodes > 1;
+  if (crosses) table.capped = capped_adapters(machine.cluster);
   table.judged = choice.errors.in_words(!crosses, crosses);
   if (!flags.mode.empty()) o.mode = static_cast<Mode>(std::ranges::find(kModeNames, flags.mode) - kModeNames);
   if (!flags.mode.empty() && o.settings.fidelity != Fidelity::messages)
@@ -281,6 +296,12 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
     throw UserError(
         "cluster.background: the fitted model of NCCL knows no traffic of others; expected --algorithm, for example "
         "--algorithm ring");
+  o.slow = machine.slow;
+  if (!o.slow.links.empty() && (o.settings.fidelity == Fidelity::modelled || !choice.algorithm ||
+                                o.transport != kDefaultTransport || !machine.cluster.background.empty()))
+    fail(o.slow.links.front().place,
+         "faults.links: bench slows links only under the messages or flows of one algorithm, by the transport flow and "
+         "without cluster.background; expected --algorithm, for example --algorithm ring, or --set faults.links=null");
   if (o.settings.fidelity == Fidelity::modelled && o.groups.empty() && !pairs)
     o.modelled = std::make_shared<ModelledTimes>(machine.cluster, o.software, o.operation, o.settings, o.ranks);
   return o;

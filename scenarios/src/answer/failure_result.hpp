@@ -72,6 +72,7 @@ struct FailureWhatIf {
   std::string change;
   double goodput = 1;
   Seconds effective_step_time;
+  std::string refused = {};  ///< why the training with the change is refused; "": it is not
 };
 
 JsonFields<FailureResult> failure_fields();

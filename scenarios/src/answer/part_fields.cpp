@@ -275,6 +275,8 @@ JsonFields<FailureWhatIf> failure_what_if_fields() {
   using W = FailureWhatIf;
   return JsonFields<W>()
       .value("change", "", &W::change, "change in words")
+      .value("refused", "", &W::refused, "why the training with the change is refused; its goodput is 0")
+      .when(&W::refused, "if it is refused")
       .value("goodput", "share", &W::goodput, "goodput with the change")
       .value("effective_step_time_s", "s", &W::effective_step_time,
              "training time divided by the number of completed steps");

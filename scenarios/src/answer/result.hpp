@@ -57,6 +57,7 @@ struct WhatIf {
   enum class TimeOf : std::uint8_t { step, loop_step, generation } time_of = TimeOf::step;
   double goodput = 0;                ///< with failures and checkpoints; 0: not requested
   Seconds effective_step_time = {};  ///< with failures and checkpoints; 0: not requested
+  std::string goodput_refused = {};  ///< why a training with this step and the failures is refused; "": it is not
   double saves_share = 0;            ///< share of the unchanged step time that is saved
   /// Step time without the change, averaged over as many steps as `step_time`. 0: it is the answer's step time.
   Seconds compared_with = {};

@@ -75,7 +75,10 @@ const JsonFields<Answer>& answer_fields() {
                   .value("goodput", "share", &WhatIf::goodput, "goodput with the changed step time")
                   .value("effective_step_time_s", "s", &WhatIf::effective_step_time,
                          "training time divided by the number of completed steps")
-                  .when_since("goodput", &WhatIf::goodput, "in explain, with faults"),
+                  .when_since("goodput", &WhatIf::goodput, "in explain, with faults")
+                  .value("goodput_refused", "", &WhatIf::goodput_refused,
+                         "why a training with this step and the failures is refused")
+                  .when(&WhatIf::goodput_refused, "if it is refused"),
               "savings by faster resources; empty with --no-what-if")
           .list(
               "refused_what_if", [](const Answer& a) { return a.result.refused_what_ifs; },

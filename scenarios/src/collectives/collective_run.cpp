@@ -231,7 +231,8 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const auto ranks = static_cast<std::size_t>(o.ranks);
   CollectiveRun run;
   const GroupPrograms source(machine, groups, o, names);
-  const std::vector<LinkChange> changes = background_changes(cluster.background, machine.graph());
+  const std::vector<LinkChange> changes = o.slow.links.empty() ? background_changes(cluster.background, machine.graph())
+                                                               : link_changes(o.slow, machine.links());
   std::optional<Fold> fold;
   std::optional<FoldedMachine> folded;
   const bool times_only = o.values.empty() && !o.watch;

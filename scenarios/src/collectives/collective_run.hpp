@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/software/stack.hpp"
+#include "scenarios/src/reading/slow_parts.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/fold.hpp"
 #include "strategies/collectives/collective_program.hpp"
@@ -38,6 +39,7 @@ struct CollectiveRunOptions {
   SoftwareStack software;  ///< default: no software costs
   TransportKind transport = kDefaultTransport;
   Bytes port_buffer = {};  ///< with packets: see PacketNetwork
+  SlowParts slow = {};     ///< links with a lower rate for a time; not beside background traffic
   /// The run calls this function first, to add observers. If `values` is empty, the function may also fill the buffers
   /// and add them as an observer; then the run reports hazards.
   std::function<void(std::vector<Observer*>&, Values&, const ClusterMachine&)> watch;

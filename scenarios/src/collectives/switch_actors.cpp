@@ -13,9 +13,10 @@ const Device& device_of(const ClusterMachine& machine, DeviceId id) { return mac
 SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>& members) {
   const int node = device_of(machine, machine.device(members.front())).node;
   const auto is_on_node = [&](Actor actor) { return device_of(machine, machine.device(actor)).node == node; };
-  // The NVSwitches of Volta and Ampere cannot sum: NVLink SHARP came with Hopper's (third generation).
+  // NVLink SHARP came with Hopper's NVSwitch (third generation). The switches of other makers do not sum.
   const std::string& generation = machine.spec().type_of_gpu(members.front()).gpu.architecture;
-  if (generation == "volta" || generation == "ampere") return {};
+  const bool sums = generation.empty() || generation == "hopper" || generation == "blackwell" || generation == "rubin";
+  if (!sums) return {};
   const std::vector<DeviceId> switches = machine.graph().devices_of_kind(DeviceKind::nvswitch, node);
   if (switches.size() != 1 || !std::ranges::all_of(members, is_on_node)) return {};
   return {{std::vector<int>(members.size(), 0), {-1}}, {machine.actor(switches.front())}};
@@ -65,8 +66,7 @@ DeviceId middle_of(const ClusterMachine& machine, std::vector<DeviceId> leaves) 
 }
 
 SwitchActors network_tree(const ClusterMachine& machine, const std::vector<Actor>& members) {
-  for (const ClusterSpec& part : machine.spec().parts())
-    if (part.fabric && !part.fabric->reduces_in_switches()) return {};
+  if (!machine.spec().sharp) return {};
   std::vector<DeviceId> leaves;
   for (const Actor member : members) {
     const DeviceId hca = machine.hca_of(member);

@@ -35,8 +35,7 @@ std::optional<double> time_of(const ClusterSpec& cluster, const Collective& coll
   settings.fidelity =
       as_flows || (o.ranks > kMostRanksByMessages && collective.steady) ? Fidelity::flows : Fidelity::messages;
   if (collective.switches != SwitchKind::none) {
-    // Switches of a network are candidates only if the fabric says that they sum.
-    if (!switches || (collective.switches == SwitchKind::network && !cluster.sharp)) return std::nullopt;
+    if (!switches) return std::nullopt;
     try {
       return run_collective(cluster, o).time;
     } catch (const UserError&) {  // the machine has no such switches

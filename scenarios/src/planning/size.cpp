@@ -97,8 +97,9 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   return search;
 }
 
-/// Returns plan.steps. Throws UserError if it is not a whole number of periods, or too small.
-int checked_steps(const Scenario& s) {
+/// Returns plan.steps, rounded up to whole periods of the stragglers if these can be simulated. Throws UserError if it is
+/// not a whole number of the mechanism's turns, or too small.
+int checked_steps(const Scenario& s, const TrainingPlan& plan) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
   const int steps = s.plan.steps.value();
   if (steps % rhythm.turns != 0)
@@ -108,7 +109,9 @@ int checked_steps(const Scenario& s) {
     fail(s.plan.steps_place,
          fmt::format("plan.steps: {} steps of workers that are not in step say little about their rate; at least {}",
                      steps, rhythm.fewest));
-  return steps;
+  if (s.prescribed_step.exists()) return steps;
+  const int unit = period_of_steps(s, plan);
+  return (steps + unit - 1) / unit * unit;
 }
 
 /// Returns the most steps if all are alike. There is no limit if links, stragglers or samples make steps differ.
@@ -233,7 +236,7 @@ void choose_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   const bool differ =
       !s.prescribed_step.exists() && (s.plan.mechanism->rhythm().varies || has_random_stragglers(s.slow));
-  training.steps = s.plan.steps ? checked_steps(s) : steps_by_default(s, training, differ);
+  training.steps = s.plan.steps ? checked_steps(s, training) : steps_by_default(s, training, differ);
   if (!differ && s.plan.steps) training.steps = std::min(training.steps, most_alike(s));
   plan.operations = operations_of_step(s, training);
   const double wanted = steps_to_steady_state(s, training);

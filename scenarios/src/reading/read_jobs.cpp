@@ -20,11 +20,13 @@ struct JobList {
   const char* name;
   std::vector<std::string> own_keys;  ///< keys of an item that are no keys of a scenario
   std::vector<std::string> defaults;  ///< sections of the document for trainings that have none
+  bool shares_links;                  ///< the trainings run at the same time, on the links of the whole cluster
 };
-const JobList kJobList{"jobs", {"nodes", "placement", "start", "scenario"}, {"software"}};
+const JobList kJobList{"jobs", {"nodes", "placement", "start", "scenario"}, {"software"}, true};
 const JobList kTrainingList{"trainings",
                             {"nodes", "priority", "arrival", "every", "mean_interval", "count", "deadline", "scenario"},
-                            {"software", "faults", "site"}};
+                            {"software", "faults", "site"},
+                            false};
 
 /// Keys of the cluster that name its links and parts, which the nodes of a job alone may not have.
 constexpr std::array<std::string_view, 3> kKeysOfWholeCluster{"taken_out", "preflight", "background"};
@@ -43,6 +45,9 @@ Node job_document(const JobList& list, const Node& root, const Node& job, const 
   Node cluster = *root.find("cluster");
   std::erase_if(cluster.fields,
                 [](const auto& field) { return std::ranges::count(kKeysOfWholeCluster, field.first) > 0; });
+  // The lengths of a torus are those of the whole cluster, whose links the jobs share.
+  if (Node* fabric = cluster.find("fabric"); list.shares_links && fabric)
+    std::erase_if(fabric->fields, [](const auto& field) { return field.first == "dims"; });
   set_field(cluster, "nodes", Node::scalar_node(fmt::format("{}", nodes), job.place));
   set_field(document, "cluster", std::move(cluster));
   for (const std::string& key : list.defaults)

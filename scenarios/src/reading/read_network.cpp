@@ -81,6 +81,9 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
     plan.refuse("seq_length", fmt::format("{} tokens, but {} has {}: an image's patches and the class token; leave it "
                                           "out, or change image_size or patch_size",
                                           seq, config.name, positions));
+  if (config.lists && positions == 1 && seq != 1)
+    plan.refuse("seq_length",
+                fmt::format("{} tokens, but {} has one row a sample and no sequence; leave it out", seq, config.name));
   if (config.position_embedding == PositionEmbedding::learned && seq > positions)
     plan.refuse("seq_length", fmt::format("{} tokens, but {} has {} learned positions", seq, config.name, positions));
   const bool has_decoder_length = plan.has({"decoder_seq_length",

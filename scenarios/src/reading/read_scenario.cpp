@@ -56,8 +56,9 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
   if (!plan.has("steps")) return;
   s.plan.steps = plan.integer_within(
       {"steps",
-       "Number of steps to simulate, for example 10 (at most 1,000 are simulated if all steps are alike). Default: a "
-       "few if steps are alike, else until the mean step time is known within 1 %."},
+       "Number of steps to simulate, for example 10 (at most 1,000 are simulated if all steps are alike; whole periods "
+       "of "
+       "periodic stragglers). Default: a few if steps are alike, else until the mean step time is known within 1 %."},
       1, 1 << 20);
   s.plan.steps_place = plan.place_of("steps");
 }

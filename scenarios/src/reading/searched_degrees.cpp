@@ -8,6 +8,7 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
 namespace {
@@ -138,6 +139,34 @@ bool is_legal(const SearchedDegree& degree, const DegreeScope& scope, const Degr
   return scope.gpus % product == 0;
 }
 
+namespace {
+
+/// Throws UserError for keys about exchanges and the order of axes that change nothing, since there are no such exchanges.
+void refuse_idle_exchanges(const Scenario& s) {
+  const PlanChoice& choice = s.plan;
+  const Mesh& mesh = choice.mesh;
+  const Node& plan = *s.document.find("plan");
+  const auto refuse = [](const Node* section, const std::string& path, const char* key, const std::string& why) {
+    const Node* stated = section && section->kind == Node::Kind::map ? section->find(key) : nullptr;
+    if (stated && stated->kind != Node::Kind::null)
+      fail(stated->place, fmt::format("{}.{}: it changes nothing, since {}; leave it out", path, key, why));
+  };
+  if (!mesh.widths.empty()) return;  // stages with widths of their own refuse these keys themselves
+  const int axes = (mesh.tensor > 1) + (mesh.context > 1) + (mesh.data > 1) + (mesh.pipeline > 1);
+  if (axes < 2 && mesh.order != Mesh{}.order)
+    refuse(&plan, "plan", "mesh_order", axes == 0 ? "there is one rank" : "the mesh has one axis of several ranks");
+  const bool exchanges_gradients = choice.replicas() > 1 || !choice.mechanism->all_reduces();
+  if (!exchanges_gradients && !choice.offload.is_used())
+    for (const char* key : {"bucket", "first_bucket", "bucket_boundaries"})
+      refuse(plan.find("data_parallel"), "plan.data_parallel", key, "one replica exchanges no gradients");
+  const bool splits = mesh.tensor * mesh.context * mesh.pipeline * mesh.expert > 1;
+  if (!choice.mechanism->all_reduces() && !splits)
+    refuse(&plan, "plan", "collectives",
+           fmt::format("with mechanism {} there is no collective", choice.mechanism_name));
+}
+
+}  // namespace
+
 void refuse_idle_keys(const Scenario& s) {
   struct IdleKey {
     const char *axis, *key, *fallback;
@@ -157,6 +186,7 @@ void refuse_idle_keys(const Scenario& s) {
                                     "leave it out",
                                     each.axis, each.key, each.axis));
   }
+  refuse_idle_exchanges(s);
 }
 
 std::vector<std::int64_t> divisors(std::int64_t number) {

@@ -75,20 +75,34 @@ double cpu_utilization(const StepRun& run, const NodeType& type, const Result& r
   return std::min(1.0, (type.gpus + decoding) / cores);
 }
 
-/// Counts the ports of the switches of this part's fabric that have a cable. A cable with several times the rate of a
-/// port counts several times.
-double used_ports(const DeviceGraph& graph, const ClusterSpec& part) {
+/// Returns the design of this part's fabric, with the cables to other parts, of switches with so many ports. No value or a
+/// UserError: the switches of such a fabric are not known.
+std::optional<NetworkDesign> design_of(const ClusterSpec& part, int ports) {
+  std::optional<NetworkDesign> design = network_of_fabric(part, ports);
+  if (design && part.border_cables > 0) add_border(*design, part.border_cables, part.fabric->has_top(), ports);
+  return design;
+}
+
+/// Counts the whole switches of this part's fabric, as the purchase does. If their design is not known, each switch of the
+/// graph is as many as its cables need; a cable with several times the rate of a port needs several.
+double whole_switches(const DeviceGraph& graph, const ClusterSpec& part) {
+  try {
+    if (const auto design = design_of(part, part.switch_ports)) return static_cast<double>(design->switches);
+  } catch (const UserError&) {  // its parts are counted below
+  }
   const double rate = part.switch_rate.value;
-  double ports = 0;
+  std::map<DeviceId, double> ports;
   for (std::size_t i = 0; i < graph.wires().size(); i += 2) {  // there and back
     const DeviceGraph::End ends = graph.ends(static_cast<LinkId>(i));
     const double cables = std::max(1.0, std::ceil(graph.wires()[i].capacity.value / rate - 1e-9));
     for (const DeviceId end : {ends.from, ends.to})
       if (const Device& device = graph.devices()[static_cast<std::size_t>(end)];
           device.kind == DeviceKind::network_switch && device.island == part.island)
-        ports += cables;
+        ports[end] += cables;
   }
-  return ports;
+  double switches = 0;
+  for (const auto& [device, used] : ports) switches += std::ceil(used / part.switch_ports);
+  return switches;
 }
 
 void add_network(const ClusterSpec& cluster, const ClusterMachine& machine, std::vector<PoweredDevices>& all) {
@@ -98,8 +112,7 @@ void add_network(const ClusterSpec& cluster, const ClusterMachine& machine, std:
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
   for (const ClusterSpec& part : cluster.parts()) {
     const bool counts_ports = part.switch_power.is_given() && part.switch_ports > 0 && part.switch_rate.value > 0;
-    const double switches = counts_ports ? used_ports(machine.graph(), part) / part.switch_ports : 1;
-    all.push_back({"switch", switches, part.switch_power});
+    all.push_back({"switch", counts_ports ? whole_switches(machine.graph(), part) : 1, part.switch_power});
   }
 }
 
@@ -120,6 +133,19 @@ std::optional<double> hour_of_bought(const ClusterSpec& cluster, const Purchase&
   return all;
 }
 
+/// Adds a type whose price is that of a whole node of the catalog, if the cluster has fewer of its GPUs.
+void add_whole_node(const NodeType& type, const Purchase& purchase, std::string& words) {
+  const Catalog catalog;
+  const auto is_type = [&type](const auto& priced) { return priced.first == type.name; };
+  if (std::ranges::none_of(purchase.nodes, is_type)) return;
+  if (const std::vector<std::string> names = catalog.names("node"); std::ranges::find(names, type.name) == names.end())
+    return;
+  const int all = read_node(catalog.resolve("node", Node::scalar_node(type.name)), catalog).gpus;
+  if (type.gpus < all)
+    words += fmt::format("{}a {} of {} GPUs, of which the cluster has {}", words.empty() ? "" : "; ", type.name, all,
+                         type.gpus);
+}
+
 /// Adds the cost of owning `cluster`. `units`: number of tokens or samples in a step.
 void book_ownership(const Scenario& s, const ClusterSpec& cluster, double units, const Result& r, Money& money) {
   constexpr double year = kHoursOfYear * kHour;
@@ -132,9 +158,11 @@ void book_ownership(const Scenario& s, const ClusterSpec& cluster, double units,
     fail(purchase.place, fmt::format("prices.purchase.{}: the power of {} is not stated",
                                      purchase.kwh > 0 ? "kwh" : "kw_month", s.cluster.node.gpu.name));
   std::vector<BoughtNodes> types;
+  std::string whole_nodes;
   for (const auto& [type, nodes] : types_of_nodes) {
     const Watts most = purchase.kw_month > 0 ? provided_power(*type, Catalog()) : type->most_power();
     types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas, most.value});
+    if (nodes > purchase.number_owned(type->name)) add_whole_node(*type, purchase, whole_nodes);
   }
   const auto on_demand = [&s](const NodeType& type) {
     return std::optional(s.prices.gpu_hour(type.name, type.gpu.name, type.gpus));
@@ -154,6 +182,7 @@ void book_ownership(const Scenario& s, const ClusterSpec& cluster, double units,
     else
       all.spot_year = year_of_rent + all.owned_in_use + all.owned_unused;
   }
+  all.whole_nodes = std::move(whole_nodes);
   set_fabric_network(s.cluster, purchase, all);
   const double cost_per_second = all.year() / year;
   all.training = cost_per_second * training;
@@ -267,10 +296,8 @@ BoughtNetwork bought_network(const ClusterSpec& cluster, const Purchase& purchas
     const std::string name = part.fabric_name.empty() ? part.fabric->type() : part.fabric_name;
     const std::string unknown = fmt::format("network, since the parts of {} are not known", name);
     try {
-      std::optional<NetworkDesign> design = network_of_fabric(part, purchase.switch_ports);
+      const std::optional<NetworkDesign> design = design_of(part, purchase.switch_ports);
       if (!design) return {0, 0, fmt::format("{} with switches of {} ports", unknown, purchase.switch_ports)};
-      if (part.border_cables > 0)
-        add_border(*design, part.border_cables, part.fabric->has_top(), purchase.switch_ports);
       all.switches += design->switches;
       all.cables += design->cables() - design->border_cables;  // those to other fabrics are counted once
     } catch (const UserError& e) {

@@ -109,6 +109,7 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   run.keep_steps = false;
   run.software = o.software;
   run.folding = o.folding;
+  run.slow = o.slow;
   return run;
 }
 

@@ -29,6 +29,7 @@ struct BenchOptions {
   Folding folding = Folding::automatic;         ///< folding of equivalent ranks, for the times
   TransportKind transport = kDefaultTransport;  ///< transport for the times; values move by the default one
   Bytes port_buffer = {};                       ///< switch port buffer by packets, see PacketNetwork
+  SlowParts slow = {};                          ///< links with a lower rate for a time
   std::string kind;  ///< kind of machine whose errors make intervals (see `collective_kind`); "": no intervals
   NcclRatios::Sizes measured = {};  ///< sizes of collectives to which the node is anchored
   /// Times of one group by the library's model, without a simulation.

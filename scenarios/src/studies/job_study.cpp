@@ -1,5 +1,7 @@
 #include "scenarios/src/studies/job_study.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -79,10 +81,34 @@ std::vector<std::pair<std::string, double>> by_job(const SharingAnswer& answer, 
   return named;
 }
 
+/// Marks the nodes that have lost an adapter, a cable or their leaf switch (cluster.taken_out).
+std::vector<bool> damaged_nodes(const SharedCluster& shared, const std::vector<DeviceId>& leaves) {
+  std::vector<bool> damaged(leaves.size(), false);
+  for (const RemovedPart& out : shared.cluster.taken_out)
+    for (std::size_t node = 0; node < leaves.size(); ++node) {
+      const std::string prefix = fmt::format("node{}/", node);
+      if (leaves[node] < 0 || out.name.starts_with(prefix) || out.name.find(" - " + prefix) != std::string::npos)
+        damaged[node] = true;
+    }
+  return damaged;
+}
+
+/// Chooses free nodes, and marks them as taken: damaged ones only if the others are too few.
+std::vector<int> choose_whole_nodes(int count, Placement placement, const std::vector<DeviceId>& leaves,
+                                    const std::vector<bool>& damaged, std::vector<bool>& taken, std::uint64_t seed) {
+  std::vector<bool> avoided = taken;
+  for (std::size_t node = 0; node < damaged.size(); ++node) avoided[node] = avoided[node] || damaged[node];
+  if (std::ranges::count(avoided, false) < count) return choose_nodes(count, placement, leaves, taken, seed);
+  std::vector<int> nodes = choose_nodes(count, placement, leaves, avoided, seed);
+  for (const int node : nodes) taken[position(node)] = true;
+  return nodes;
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> place_jobs(const SharedCluster& shared, const std::vector<DeviceId>& leaves,
                                          std::uint64_t seed) {
+  const std::vector<bool> damaged = damaged_nodes(shared, leaves);
   std::vector<bool> taken(leaves.size(), false);
   std::vector<std::vector<int>> nodes;
   for (const SharedJob& job : shared.jobs) {
@@ -91,7 +117,8 @@ std::vector<std::vector<int>> place_jobs(const SharedCluster& shared, const std:
   }
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (nodes[i].empty())
-      nodes[i] = choose_nodes(shared.jobs[i].node_count(), shared.jobs[i].placement, leaves, taken, seed + i);
+      nodes[i] =
+          choose_whole_nodes(shared.jobs[i].node_count(), shared.jobs[i].placement, leaves, damaged, taken, seed + i);
   return nodes;
 }
 
@@ -114,6 +141,7 @@ void add_costs(Scenario s, const Prices& prices, JobAnswer& job) {
 SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& question) {
   const DeviceGraph graph = build_cluster(shared.cluster);
   const std::vector<DeviceId> leaves = leaf_of_nodes(graph, shared.cluster.nodes);
+  const std::vector<bool> damaged = damaged_nodes(shared, leaves);
   const std::vector<std::vector<int>> nodes = place_jobs(shared, leaves, question.seed);
   std::vector<Plan> plans;
   std::vector<PlacedJob> jobs, packed;
@@ -124,8 +152,8 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
     const int period = period_of_steps(s, plans[i].training), periods = (question.steps + period - 1) / period;
     const double steps = std::max(1, plans[i].warm_steps) + 1.0 * periods * period + 1.0;
     jobs.push_back({&s, &plans[i], nodes[i], Seconds{0}, steps, period});
-    packed.push_back(
-        {&s, &plans[i], choose_nodes(s.cluster.nodes, Placement::packed, leaves, taken, 0), Seconds{0}, steps, period});
+    packed.push_back({&s, &plans[i], choose_whole_nodes(s.cluster.nodes, Placement::packed, leaves, damaged, taken, 0),
+                      Seconds{0}, steps, period});
   }
   const SharedRunOptions options{question.steps, question.folding, kDefaultTransport, question.progress};
   // Each job runs alone twice: on its own nodes, and packed.

@@ -67,8 +67,8 @@ struct SharingQuestion {
   bool progress = false;
 };
 
-/// Places the jobs: those with listed nodes first, then the others in their order. Throws UserError if a job's nodes
-/// are no longer free.
+/// Places the jobs: those with listed nodes first, then the others in their order. Nodes that have lost an adapter, a cable
+/// or their leaf switch are taken only if the others are too few. Throws UserError if a job's nodes are no longer free.
 std::vector<std::vector<int>> place_jobs(const SharedCluster&, const std::vector<DeviceId>& leaves, std::uint64_t seed);
 
 /// Simulates each job alone on packed nodes, alone on its own nodes, and all jobs together.

@@ -13,8 +13,10 @@ constexpr int kTreeUp = 0, kTreeDown = 1, kSharpChannels = 2;
 int sharp_channels(GroupPlace) { return kSharpChannels; }
 
 std::string no_switch_tree(GroupPlace place) {
-  return place.size == 1 || !place.settings->switches.parent.empty() ? ""
-                                                                     : "no switches that add up join all the ranks";
+  return place.size == 1 || !place.settings->switches.parent.empty()
+             ? ""
+             : "no switches that add up join all the ranks (those of a fabric with sharp: true, InfiniBand, do); "
+               "expected another algorithm, such as ring";
 }
 
 /// Number of ranks on a node. Each of them has one part of the data.

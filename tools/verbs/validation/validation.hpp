@@ -38,6 +38,18 @@ int report(const ValidationRequest&, const std::string& title, const std::string
 /// Prints the text and writes the JSON, as requested.
 void report(const ValidationRequest&, const std::string& text, const nlohmann::ordered_json&);
 
+/// A step time by the default transport and by SimGrid's own communications, s.
+struct EngineTimes {
+  double flow = 0, native = 0;
+  double difference() const;  ///< relative; NaN if a time is no number
+};
+/// The comparison of all these times. They agree if there is one, and if no difference is too large or no number.
+struct EngineVerdict {
+  double largest = 0;  ///< largest difference; NaN if one is no number
+  bool agree = false;
+};
+EngineVerdict judge_engines(const std::vector<EngineTimes>&);
+
 // Each function compares one set with the simulator, and returns an exit code.
 int validate_runs(const ValidationRequest&);           ///< measured training runs, by family
 int validate_memory(const ValidationRequest&);         ///< peak and reserved memory of measured runs

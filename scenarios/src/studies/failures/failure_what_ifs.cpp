@@ -34,7 +34,8 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
     try {
       const FailureResult again = study_failures(changed, step);
       table.push_back({change, again.goodput, again.effective_step_time()});
-    } catch (const UserError&) {  // the faster training ends before a set failure
+    } catch (const UserError& e) {  // for example, the faster training ends before a set failure
+      table.push_back({change, 0, Seconds{}, e.what()});
     }
   };
   const FailureChoice& choice = s.failures;
@@ -72,7 +73,8 @@ void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureRes
       const FailureResult again = study_failures(scenario, scenario.prescribed_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();
-    } catch (const UserError&) {  // the faster training ends before a set failure
+    } catch (const UserError& e) {  // for example, the faster training ends before a set failure
+      change.goodput_refused = e.what();
     }
 }
 
