@@ -95,6 +95,9 @@ TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unl
   CHECK(launches("fp8", paired, "") == Approx(launches("fp8", stated, "")));
   CHECK(launches("fp8", stated, dropping) == Approx(launches("fp8", "", dropping)));
   CHECK(launches("bf16", stated, "") == Approx(launches("bf16", "", "")));
+  const std::string one_by_one = stated + ", expert_launches_in_16_bits: true";
+  CHECK(launches("bf16", one_by_one, "") - launches("bf16", "", "") == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));
+  CHECK(launches("fp8", one_by_one, "") == Approx(launches("fp8", stated, "")));
 }
 
 TEST_CASE("each linear layer in fp8 has the launches that its stack states, in both passes", "[launch-blocking]") {
