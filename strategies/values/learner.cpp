@@ -22,17 +22,27 @@ void clip(Eigen::VectorXd& gradient, double most) {
   if (const double norm = gradient.norm(); norm > most) gradient *= most / norm;
 }
 
-/// Updates the parameters tensor by tensor if the rule needs norms of tensors.
+/// Updates the parameters tensor by tensor if the rule needs whole tensors.
 void apply(const LearningSetup& setup, Eigen::VectorXd& parameters, const Eigen::VectorXd& gradient,
            OptimizerState& state) {
   state.begin(gradient.size());
   ++state.updates;
-  const auto part = [&](Index first, Index count) {
+  const auto part = [&](Index first, Index count, const MatrixForm& form) {
     apply_update(setup.rule, parameters.segment(first, count), gradient.segment(first, count),
-                 state.first.segment(first, count), state.second.segment(first, count), state.updates);
+                 state.first.segment(first, count), state.second.segment(first, count), state.updates, form);
   };
-  if (!setup.rule.by_tensor()) return part(0, gradient.size());
-  for (const auto& [first, count] : setup.task->tensors()) part(first, count);
+  if (setup.rule.part() == UpdateRule::Part::element) return part(0, gradient.size(), {});
+  const std::vector<LearningTask::Tensor> tensors = setup.task->tensors();
+  const auto factors = [&](const LearningTask::Tensor& t) {
+    return factor_count(setup.rule, t.count, {.rows = t.rows, .inner = t.inner});
+  };
+  Index all = 0, used = 0;
+  for (const LearningTask::Tensor& t : tensors) all += factors(t);
+  if (state.factors.size() != all) state.factors.setZero(all);
+  for (const LearningTask::Tensor& t : tensors) {
+    part(t.first, t.count, {t.rows, t.inner, {state.factors.data() + used, factors(t)}});
+    used += factors(t);
+  }
 }
 
 }  // namespace
@@ -210,15 +220,15 @@ void LearnerReplica::clear_gradients(std::size_t bucket) {
 Eigen::VectorXd LearnerReplica::state() const {
   OptimizerState moments = shared_ ? shared_->optimizer() : optimizer_;
   moments.begin(parameters_->size());
-  Eigen::VectorXd values(3 * parameters_->size() + 1);
-  values << *parameters_, moments.first, moments.second, static_cast<double>(moments.updates);
+  Eigen::VectorXd values(3 * parameters_->size() + 1 + moments.factors.size());
+  values << *parameters_, moments.first, moments.second, static_cast<double>(moments.updates), moments.factors;
   return values;
 }
 
 void LearnerReplica::set_state(const Eigen::VectorXd& values) {
-  const Index size = values.size() / 3;
+  const Index size = parameters_->size();
   own_parameters() = values.head(size);
-  optimizer_ = {values.segment(size, size), values.segment(2 * size, size),
+  optimizer_ = {values.segment(size, size), values.segment(2 * size, size), values.tail(values.size() - 3 * size - 1),
                 static_cast<std::int64_t>(values[3 * size])};
   updates_ = static_cast<int>(values[3 * size]);
 }

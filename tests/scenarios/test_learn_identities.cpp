@@ -44,20 +44,52 @@ constexpr double kFp32 = 1e-5;  // numbers are sent in fp32
 
 }  // namespace
 
-TEST_CASE("every optimizer learns, or is refused with one that does", "[learn][errors]") {
+TEST_CASE("every optimizer learns, and the same on one rank and on four", "[learn]") {
   for (const Optimizer& optimizer : optimizers()) {
     CAPTURE(optimizer.name);
-    Learned training;
-    training.optimizer = optimizer.name;
-    training.learn += ", learning_rate: 0.001";
-    const std::string error = user_error([&] { training.run(); });
-    if (error.empty()) continue;
-    CHECK_THAT(error, Catch::Matchers::Contains("learn does not compute the numbers of " + optimizer.name));
-    const std::string from = "nearest: \"";
-    const std::size_t begin = error.find(from) + from.size();
-    training.optimizer = error.substr(begin, error.find('"', begin) - begin);
-    CHECK(user_error([&] { training.scenario(); }).empty());
+    Learned four = learned_with("all_reduce: ring", optimizer.name), one = four;
+    const UpdateRule rule = four.scenario().learn.rule;
+    if (rule.is_adaptive()) four.learn += ", learning_rate: 0.02";
+    if (optimizer.name == "lars") four.learn += ", trust: 0.02";
+    one.learn = four.learn;
+    one.ranks = 1;
+    one.samples = four.ranks * four.samples;
+    CHECK(largest_difference(four, one) <= kExact);
   }
+}
+
+TEST_CASE("optimizers of whole matrices are refused with servers, whose updates are of slices", "[learn][errors]") {
+  for (const Optimizer& optimizer : optimizers()) {
+    CAPTURE(optimizer.name);
+    const Learned training = learned_with(kServers, optimizer.name);
+    const bool needs_matrices =
+        learned_with("all_reduce: ring", optimizer.name).scenario().learn.rule.part() == UpdateRule::Part::matrix;
+    const std::string error = user_error([&] { training.scenario(); });
+    CHECK(error.empty() != needs_matrices);
+    if (needs_matrices)
+      CHECK_THAT(error, Catch::Matchers::Contains("learned.yaml:3") &&
+                            Catch::Matchers::Contains("plan.optimizer: " + optimizer.name + " ") &&
+                            Catch::Matchers::Contains("nearest: \"adamw\""));
+  }
+}
+
+TEST_CASE("keys of learn that the optimizer does not have are refused", "[learn][errors]") {
+  const auto refused = [](const std::string& optimizer, const std::string& key) {
+    Learned training = learned_with("all_reduce: ring", optimizer);
+    training.learn += ", " + key + ": 0.5";
+    return user_error([&] { training.scenario(); }).find("plan.optimizer is " + optimizer) != std::string::npos;
+  };
+  for (const char* key : {"beta1", "beta2", "epsilon"}) {
+    CHECK(refused("adafactor", key));
+    for (const char* optimizer : {"muon", "shampoo", "soap", "adam8bit", "adamw8bit", "lamb"})
+      CHECK_FALSE(refused(optimizer, key));
+  }
+  for (const char* optimizer : {"adafactor", "shampoo", "soap", "adam8bit", "adamw8bit"})
+    CHECK(refused(optimizer, "momentum"));
+  CHECK_FALSE(refused("muon", "momentum"));
+  CHECK(learned_with("all_reduce: ring", "muon").scenario().learn.rule.momentum == 0.95);
+  CHECK(learned_with("all_reduce: ring", "adafactor").scenario().learn.rule.learning_rate == 0.01);
+  CHECK(learned_with("all_reduce: ring", "soap").scenario().learn.rule.learning_rate == 0.001);
 }
 
 TEST_CASE("a small network that compression shrinks less than the timed one is named", "[learn]") {

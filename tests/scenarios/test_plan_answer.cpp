@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 
 #include "models/fitted/measured_family.hpp"
@@ -12,6 +13,7 @@
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -19,6 +21,7 @@
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_plan_answer {
 
@@ -44,6 +47,38 @@ TEST_CASE("the best plan is a scenario whose simulation takes the time that the 
   CHECK(answer.rule->outcome.step_time >= answer.search.best()->outcome.step_time);
   REQUIRE(answer.flatness.size() == 3);
   for (const PlanAnswer::Flatness& f : answer.flatness) CHECK(f.at_least <= f.at_most);
+}
+
+TEST_CASE("plans on announced hardware have the step times at the ends of its ranges, as run has them",
+          "[search][trust]") {
+  std::string text = kSmall;
+  text.replace(text.find("dgx-a100"), 8, "{base: vr-nvl72, gpu: {count: 8}}");
+  const PlanQuestion question = question_of(text);
+  const PlanAnswer found = answer_plan(question, few_plans());
+  REQUIRE_FALSE(found.best.empty());
+  const Result run = answer(read_scenario_text(yaml_text(found.document), "best.yaml")).result;
+  REQUIRE(run.announced_step_times);
+  const auto row = plan_row_fields().json(found.best.front());
+  for (const std::size_t end : {0, 1}) {
+    CHECK(row.at("announced_step_times_s").at(end) == Approx(run.announced_step_times->at(end)).epsilon(1e-9));
+    CHECK(row.at("step_time_interval_s").at(end) == Approx(run.likely_step_times->at(end)).epsilon(1e-9));
+  }
+  CHECK(run.announced_step_times->front() < run.announced_step_times->back());
+  for (const std::vector<PlanRow>* rows : {&found.best, &found.pareto, &found.neighbours})
+    for (const PlanRow& each : *rows) {
+      const auto times = each.outcome.doubt.announced(each.outcome.step_time);
+      CHECK(times.has_value() == each.outcome.good());
+      if (times) CHECK((times->front() <= each.outcome.step_time && each.outcome.step_time <= times->back()));
+    }
+  const auto [fast, slow] = *found.best.front().outcome.doubt.announced(found.best.front().outcome.step_time);
+  CHECK_THAT(std::regex_replace(plan_screen(found, question.base), std::regex("\\s+"), " "),
+             Catch::Contains("memory_bandwidth 13 TB/s to 22 TB/s") &&
+                 Catch::Contains(fmt::format("the step takes {} to {}", show(Seconds{fast}), show(Seconds{slow}))) &&
+                 Catch::Contains("by the ranges: the step at both ends"));
+  CHECK(StepDoubt::from_figures(found.best.front().outcome.doubt.figures()).announced(1) ==
+        found.best.front().outcome.doubt.announced(1));
+  const PlanAnswer shipped = answer_plan(question_of(kSmall), few_plans());
+  CHECK_FALSE(plan_row_fields().json(shipped.best.front()).contains("announced_step_times_s"));
 }
 
 TEST_CASE("a plan without a batch is searched with the samples that run takes", "[search]") {

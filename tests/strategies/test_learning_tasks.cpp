@@ -1,9 +1,12 @@
 // Small training problems: their gradients, data and update rules.
 
+#include <Eigen/QR>
+#include <Eigen/SVD>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 
+#include "strategies/values/layers/layer_shard.hpp"
 #include "strategies/values/layers/parameter_update.hpp"
 #include "strategies/values/layers/update_rule.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
@@ -66,9 +69,10 @@ TEST_CASE("gradients of tasks are those of their losses", "[learn]") {
     }
     CHECK(worst < 1e-6);
     Index covered = 0;
-    for (const auto& [first, count] : task->tensors()) {
-      CHECK(first == covered);
-      covered += count;
+    for (const LearningTask::Tensor& tensor : task->tensors()) {
+      CHECK(tensor.first == covered);
+      CHECK(tensor.count % tensor.rows == 0);
+      covered += tensor.count;
     }
     CHECK(covered == task->size());
     CHECK(std::isfinite(task->score(w).loss));
@@ -117,7 +121,202 @@ TEST_CASE("update rules are those of their papers", "[learn]") {
   rule.kind = UpdateRule::Kind::lars;
   const double local = 0.001 * w0.norm() / (g.norm() + 0.01 * w0.norm());
   CHECK(largest_difference(after(rule, 1), w0 - 0.1 * local * decayed) < 1e-15);
-  CHECK(rule.by_tensor());
+  CHECK(rule.part() == UpdateRule::Part::tensor);
+}
+
+namespace {
+
+UpdateRule rule_of(UpdateRule::Kind kind) {
+  UpdateRule rule;
+  rule.kind = kind;
+  rule.learning_rate = 0.01;
+  rule.beta2 = 0.99;
+  return rule;
+}
+
+/// A matrix that a rule updates, as a learned tensor.
+struct UpdatedMatrix {
+  UpdateRule rule;
+  Eigen::MatrixXd weights;
+  bool inner = true;
+  OptimizerState state = {};
+
+  void update(const Eigen::MatrixXd& gradient) {
+    const Index size = weights.size();
+    state.begin(size);
+    const Index factors = factor_count(rule, size, {weights.rows(), inner});
+    if (state.factors.size() != factors) state.factors.setZero(factors);
+    apply_update(rule, weights.reshaped(), gradient.reshaped(), state.first, state.second, ++state.updates,
+                 {weights.rows(), inner, {state.factors.data(), factors}});
+  }
+};
+
+/// Gradients with the same numbers in every run.
+Eigen::MatrixXd drawn_gradient(Index rows, Index columns, std::uint64_t number) {
+  Eigen::MatrixXd all(rows, columns);
+  numeric::Draw draw(number);
+  for (Index i = 0; i < all.size(); ++i) {
+    numeric::Draw element = draw;
+    all.data()[i] = (element << static_cast<std::uint64_t>(i)).uniform();
+  }
+  return all;
+}
+
+Eigen::MatrixXd orthogonal_matrix(Index size, std::uint64_t number) {
+  return Eigen::HouseholderQR<Eigen::MatrixXd>(drawn_gradient(size, size, number)).householderQ();
+}
+
+}  // namespace
+
+TEST_CASE("Muon makes momenta orthogonal by the published polynomial, and leaves vectors and heads to AdamW",
+          "[learn]") {
+  UpdateRule rule = rule_of(UpdateRule::Kind::muon);
+  const Eigen::Vector3d sides(3, 1, 0.5);
+  UpdatedMatrix diagonal{rule, Eigen::MatrixXd::Zero(3, 3)};
+  diagonal.update(sides.asDiagonal());
+  for (Index i = 0; i < 3; ++i) {
+    double x = sides[i] / sides.norm();
+    for (int step = 0; step < 5; ++step) x = 3.4445 * x - 4.7750 * std::pow(x, 3) + 2.0315 * std::pow(x, 5);
+    CHECK(-diagonal.weights(i, i) == Approx(0.01 * 0.2 * std::sqrt(3.0) * x).epsilon(1e-6));
+    CHECK(x == Approx(1).margin(0.35));
+  }
+  UpdatedMatrix tall{rule, Eigen::MatrixXd::Zero(6, 4)}, wide{rule, Eigen::MatrixXd::Zero(4, 6)};
+  for (int step = 0; step < 3; ++step) {
+    const Eigen::MatrixXd before = tall.weights, gradient = drawn_gradient(6, 4, 7 + step);
+    tall.update(gradient);
+    wide.update(gradient.transpose());
+    const Eigen::MatrixXd update = (before - tall.weights) / (0.01 * 0.2 * std::sqrt(6.0));
+    const Eigen::VectorXd values = Eigen::JacobiSVD<Eigen::MatrixXd>(update).singularValues();
+    CHECK(values.maxCoeff() < 1.25);
+    CHECK(values.minCoeff() > 0.65);
+  }
+  CHECK((tall.weights - wide.weights.transpose()).cwiseAbs().maxCoeff() < 1e-12);
+  rule.weight_decay = 0.1;
+  for (const auto kind : {UpdateRule::Kind::muon, UpdateRule::Kind::shampoo, UpdateRule::Kind::soap}) {
+    UpdateRule of_kind = rule, adamw = rule;
+    of_kind.kind = kind;
+    adamw.kind = UpdateRule::Kind::adamw;
+    const Eigen::MatrixXd start = drawn_gradient(2, 3, 1), vector = drawn_gradient(1, 6, 1);
+    UpdatedMatrix head{of_kind, start, false}, one_row{of_kind, vector}, expected{adamw, start},
+        expected_row{adamw, vector};
+    for (UpdatedMatrix* matrix : {&head, &one_row, &expected, &expected_row})
+      for (int step = 0; step < 3; ++step)
+        matrix->update(drawn_gradient(matrix->weights.rows(), matrix->weights.cols(), 2 + step));
+    CHECK(head.weights == expected.weights);
+    CHECK(one_row.weights == expected_row.weights);
+  }
+}
+
+TEST_CASE("8-bit Adam stores its moments in the numbers of dynamic quantization, and stays near Adam", "[learn]") {
+  UpdatedMatrix two{rule_of(UpdateRule::Kind::adam8bit), Eigen::MatrixXd::Zero(1, 2)};
+  two.update(Eigen::RowVector2d(10, 5));
+  // The numbers from 0.1 to 1 are the middles of 64 parts with a sign, and of 128 without.
+  CHECK(two.state.first[0] == Approx(1));
+  CHECK(two.state.first[1] == Approx(0.1 + 0.9 / 64 * 28.5));
+  CHECK(two.state.second[0] == Approx(1));
+  CHECK(two.state.second[1] == Approx(0.1 + 0.9 / 128 * 21.5));
+  const Eigen::MatrixXd start = Eigen::MatrixXd::Zero(30, 20);
+  UpdatedMatrix adam{rule_of(UpdateRule::Kind::adam), start}, in_8_bits{rule_of(UpdateRule::Kind::adam8bit), start},
+      first_blocks{rule_of(UpdateRule::Kind::adam8bit), start.reshaped().head(512)},
+      last_block{rule_of(UpdateRule::Kind::adam8bit), start.reshaped().tail(88)};
+  for (int step = 0; step < 50; ++step) {
+    const Eigen::MatrixXd gradient =
+        drawn_gradient(30, 20, static_cast<std::uint64_t>(step)) + 0.5 * drawn_gradient(30, 20, 99);
+    for (UpdatedMatrix* matrix : {&adam, &in_8_bits}) matrix->update(gradient);
+    first_blocks.update(gradient.reshaped().head(512));
+    last_block.update(gradient.reshaped().tail(88));
+    if (step > 0) continue;
+    CHECK(adam.weights == in_8_bits.weights);  // the first update has exact moments
+    CHECK((adam.state.first - in_8_bits.state.first).cwiseAbs().maxCoeff() <=
+          0.9 / 64 / 2 * adam.state.first.cwiseAbs().maxCoeff());
+  }
+  CHECK((adam.weights - in_8_bits.weights).norm() < 0.05 * adam.weights.norm());
+  CHECK(adam.weights != in_8_bits.weights);
+  // Ranks that have whole blocks compute what one rank computes.
+  CHECK(in_8_bits.weights.reshaped().head(512) == first_blocks.weights.reshaped());
+  CHECK(in_8_bits.weights.reshaped().tail(88) == last_block.weights.reshaped());
+}
+
+TEST_CASE("Adafactor's factors are exact for squared gradients of rank one", "[learn]") {
+  UpdateRule rule = rule_of(UpdateRule::Kind::adafactor);
+  const Eigen::MatrixXd start = drawn_gradient(4, 3, 5), outer = drawn_gradient(4, 1, 6) * drawn_gradient(1, 3, 7);
+  const auto root_mean_square = [](const Eigen::MatrixXd& m) {
+    return m.norm() / std::sqrt(static_cast<double>(m.size()));
+  };
+  UpdatedMatrix factored{rule, start}, other{rule, start};
+  OptimizerState whole;
+  Eigen::VectorXd weights = start.reshaped();
+  factored.update(outer);
+  other.update(outer);
+  CHECK((factored.weights - (start - 0.01 * root_mean_square(start) * outer.cwiseSign())).norm() < 1e-12);
+  whole.update(rule, weights, outer.reshaped());
+  for (int step = 0; step < 5; ++step) {
+    const Eigen::MatrixXd gradient = (step - 1.5) * outer;
+    factored.update(gradient);
+    whole.update(rule, weights, gradient.reshaped());
+    other.update(drawn_gradient(4, 3, 20 + step));
+  }
+  CHECK((factored.weights.reshaped() - weights).norm() < 1e-12);
+  CHECK((other.weights.reshaped() - weights).norm() > 1e-4);
+  // The rate is at most one over the root of the number of updates.
+  rule.learning_rate = 1;
+  UpdatedMatrix fast{rule, Eigen::MatrixXd::Ones(2, 2)};
+  for (int step = 0; step < 2; ++step) fast.update(Eigen::MatrixXd::Ones(2, 2) * (step == 0 ? 0 : 1));
+  CHECK(fast.weights(0, 0) == Approx(1 - 1 / std::sqrt(2.0)).epsilon(1e-6));
+}
+
+TEST_CASE("Shampoo's first update is the nearest orthogonal matrix with Adam's norm, and its roots stay ten updates",
+          "[learn]") {
+  const UpdateRule rule = rule_of(UpdateRule::Kind::shampoo);
+  const Eigen::MatrixXd gradient = drawn_gradient(4, 4, 3);
+  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(gradient, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  UpdatedMatrix dense{rule, Eigen::MatrixXd::Zero(4, 4)};
+  dense.update(gradient);
+  // Adam's first update is the sign of each of the 16 gradients, and an orthogonal matrix of 4 x 4 has the norm 2.
+  CHECK((dense.weights + 0.01 * (4.0 / 2) * svd.matrixU() * svd.matrixV().transpose()).norm() < 1e-6);
+  const Eigen::Vector2d first(2, -0.5), second(1, 1);
+  UpdatedMatrix diagonal{rule, Eigen::MatrixXd::Zero(2, 2)};
+  diagonal.update(first.asDiagonal());
+  CHECK((diagonal.weights.diagonal() + 0.01 * first.cwiseSign()).norm() < 1e-6);
+  for (int step = 2; step <= 11; ++step) {
+    const Eigen::Vector2d before = diagonal.weights.diagonal();
+    diagonal.update(second.asDiagonal());
+    const auto moment = [step](double decay, double of_first, double of_second) {
+      return (std::pow(decay, step - 1) * (1 - decay) * of_first + (1 - std::pow(decay, step - 1)) * of_second) /
+             (1 - std::pow(decay, step));
+    };
+    Eigen::Vector2d adam, direction;
+    for (Index i = 0; i < 2; ++i) {
+      const double mean = moment(0.9, first[i], second[i]), square = moment(0.99, first[i] * first[i], 1);
+      adam[i] = mean / std::sqrt(square);
+      direction[i] = mean / (step <= 10 ? std::abs(first[i]) : std::sqrt(square));
+    }
+    CAPTURE(step);
+    CHECK((before - diagonal.weights.diagonal() - 0.01 * adam.norm() / direction.norm() * direction).norm() < 1e-6);
+  }
+}
+
+TEST_CASE("SOAP is Adam if the sides' eigenvectors are the axes, and turns with its gradients", "[learn]") {
+  UpdateRule rule = rule_of(UpdateRule::Kind::soap), adamw = rule_of(UpdateRule::Kind::adamw);
+  rule.weight_decay = adamw.weight_decay = 0.1;
+  UpdatedMatrix diagonal{rule, Eigen::MatrixXd::Identity(4, 4)}, adam{adamw, Eigen::MatrixXd::Identity(4, 4)};
+  for (int step = 0; step < 25; ++step)
+    for (UpdatedMatrix* matrix : {&diagonal, &adam})
+      matrix->update(drawn_gradient(4, 1, static_cast<std::uint64_t>(step)).col(0).asDiagonal());
+  CHECK((diagonal.weights - adam.weights).norm() < 1e-12);
+  CHECK((adam.weights - Eigen::MatrixXd::Identity(4, 4)).norm() > 0.1);
+  const Eigen::MatrixXd row_turn = orthogonal_matrix(4, 1), column_turn = orthogonal_matrix(3, 2),
+                        start = Eigen::MatrixXd::Zero(4, 3);
+  for (const auto kind : {UpdateRule::Kind::soap, UpdateRule::Kind::muon}) {
+    rule.kind = kind;
+    UpdatedMatrix plain{rule, start}, turned{rule, start};
+    for (int step = 0; step < 12; ++step) {
+      const Eigen::MatrixXd gradient = drawn_gradient(4, 3, static_cast<std::uint64_t>(step));
+      plain.update(gradient);
+      turned.update(row_turn * gradient * column_turn.transpose());
+    }
+    CHECK((row_turn * plain.weights * column_turn.transpose() - turned.weights).norm() < 1e-8);
+  }
 }
 
 TEST_CASE("learning rates follow their schedules", "[learn]") {

@@ -14,6 +14,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/software/training_memory.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/small_scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -359,6 +362,41 @@ TEST_CASE("a small network has its number of parameters, and its memory in bytes
   for (const char* part :
        {"mlp (539 parameters) in ", "\n           parameters 2,156 │ gradients 2,156 │ ", " kB a step, "})
     CHECK(text.find(part) != std::string::npos);
+}
+
+TEST_CASE("list optimizers counts the bytes of vectors and matrices that run counts", "[cli]") {
+  using namespace trainyard;
+  const TopoFolder shell;
+  const TopoAnswer list = shell.trainyard("list optimizers --json -");
+  REQUIRE(list.exit == 0);
+  const json listed = json::parse(list.out).at("optimizers");
+  CHECK(listed.size() == optimizers().size());
+  const auto kept = [&](const std::string& optimizer, const char* key) -> double {
+    for (const json& row : listed)
+      if (row.at("name") == optimizer) return row.at(key);
+    return 0;
+  };
+  for (const Optimizer& optimizer : optimizers()) {
+    CAPTURE(optimizer.name);
+    const auto run = [&](int width) {
+      const Scenario s =
+          read_scenario_text(fmt::format("cluster: {{node: {{base: dgx-a100, gpu: {{count: 1}}}}}}\n"
+                                         "model: {{mlp: {{widths: [4096, {}, 4096]}}}}\n"
+                                         "plan: {{micro_batch_size: 1, precision: bf16, optimizer: {}}}\n",
+                                         width, optimizer.name),
+                             "mlp.yaml");
+      return simulate(s).memory.optimizer.value;
+    };
+    const double in_matrices = kept(optimizer.name, "kept_bytes_in_matrix") * 2 * 4096 * 4096,
+                 in_vectors = kept(optimizer.name, "kept_bytes_per_parameter") * 2 * 4096;
+    CHECK(run(4096) == Approx(in_matrices + in_vectors).epsilon(1e-9));
+    // A matrix of another form has other factors of its sides.
+    const bool has_factors = optimizer.side_products > 0;
+    const double states = kept(optimizer.name, "kept_bytes_per_parameter") - (optimizer.orthogonal_steps > 0 ? 4 : 0);
+    CHECK(run(2048) == Approx((states + (has_factors ? 8 * (2 + 0.5) : 0)) * 2 * 2048 * 4096 +
+                              kept(optimizer.name, "kept_bytes_per_parameter") * (2048 + 4096))
+                           .epsilon(1e-9));
+  }
 }
 
 }  // namespace tools_test_cli

@@ -1,4 +1,6 @@
 // The legends on the screen of `trainyard size`.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/pictures/svg.hpp"
 #include "scenarios/src/sizing/size_answer.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/report.hpp"
@@ -43,6 +46,39 @@ TEST_CASE("the screen of size explains the columns of its tables", "[size]") {
         "  equals *: the price with which the choice costs as much as *; then the price now\n"})
     CHECK_THAT(screen, Contains(legend));
   CHECK(test::widest_line(screen) <= 120);
+}
+
+TEST_CASE("size shows the step times at the ends of the ranges of announced hardware, as run has them",
+          "[size][trust]") {
+  const Node document = parse_document(
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"
+      "plan: {strategy: megatron, global_batch_size: 72, micro_batch_size: 1, seq_length: 1024, training: {tokens: "
+      "1e9}, pipeline: {schedule: 1f1b}}\nsoftware: megatron-core\n",
+      "small.yaml");
+  SizeOptions options;
+  options.node_types = {"vr-nvl72"};
+  options.work = 2e6;
+  options.gpus = 72;
+  options.days = 1;
+  const SizeAnswer found = size_clusters(document, "small", options);
+  REQUIRE(found.cheapest);
+  const SizeRow& row = *found.cheapest;
+  const Result run = answer(read_scenario(row.document, "row")).result;
+  REQUIRE(run.announced_step_times);
+  const auto times = row.doubt.announced(row.step_time);
+  REQUIRE(times);
+  for (const std::size_t end : {0, 1}) CHECK(times->at(end) == Approx(run.announced_step_times->at(end)).epsilon(1e-9));
+  CHECK(times->front() < times->back());
+  REQUIRE(found.rows.size() == 1);
+  nlohmann::ordered_json written = nlohmann::ordered_json::object();
+  size_fields().write(found, written);
+  const auto& listed = written.at("rows").at(0);
+  CHECK(listed.at("announced_step_times_s").at(1) == Approx(times->back()).epsilon(1e-9));
+  CHECK(listed.at("step_time_interval_s").at(1) == Approx(run.likely_step_times->back()).epsilon(1e-9));
+  CHECK(size_row_from_text(to_text(row)).doubt.announced(1) == row.doubt.announced(1));
+  CHECK_THAT(std::regex_replace(size_screen(found), std::regex("\\s+"), " "),
+             Contains(fmt::format("by these a step takes {} to {}, and not only {}", show(Seconds{times->front()}),
+                                  show(Seconds{times->back()}), show(Seconds{row.step_time}))));
 }
 
 TEST_CASE("the screen of size has the networks with a legend, and their costs only if they are priced", "[size]") {

@@ -203,7 +203,9 @@ TEST_CASE("ranges of an announced chip make ranges of the step, and widen its in
     AnswerOptions options;
     options.factor = 0;
     Result r = answer(s, options).result;
-    const auto plain = likely_step_times(r.step_time.value, step_doubt(s, r));
+    StepDoubt doubt = step_doubt(s, r);
+    doubt.fast = doubt.slow = 1;
+    const auto plain = likely_step_times(r.step_time.value, doubt);
     return std::pair{std::move(r), plain};
   };
   const auto [r, plain_interval] = answer_with(rubin, {});

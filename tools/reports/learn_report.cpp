@@ -196,11 +196,9 @@ Chart positions_chart(const LearnStudy& study, std::size_t variant) {
 
 std::string scaling_advice(const Scenario& s) {
   const LearnChoice& learn = s.learn;
-  const UpdateRule::Kind kind = learn.rule.kind;
-  const bool lamb = kind == UpdateRule::Kind::lamb;
-  const bool adapts = lamb || kind == UpdateRule::Kind::adam || kind == UpdateRule::Kind::adamw;
+  const bool lamb = learn.rule.kind == UpdateRule::Kind::lamb;
   std::string text;
-  if (learn.scaling == RateScaling::linear && adapts)
+  if (learn.scaling == RateScaling::linear && learn.rule.is_adaptive())
     text +=
         "           linear scaling is SGD's (Goyal et al. 2017); LAMB's paper scales by the square root of the\n"
         "           batch, with a warm-up: --set learn.scaling=published\n";

@@ -180,6 +180,8 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
   const bool has_doubt = a.best.front().outcome.doubt.exists();
   TextTable table{">step", ">over best"};
   if (has_doubt) table.add_column("sure");
+  const bool is_range = a.best.front().outcome.doubt.announced(1).has_value();
+  if (is_range) table.add_column("by the ranges");
   for (const char* name : {"MFU", "memory"}) table.add_column(name);
   const PlanOutcome& costs = a.best.front().outcome;
   if (costs.per_joule > 0) table.add_column(costs.tokens_per_s > 0 ? "tokens/J" : "samples/J");
@@ -196,6 +198,10 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
     cells = o.fits ? std::vector{plan_time(o.step_time), difference_to_best(o.step_time, best)}
                    : std::vector<std::string>{"-", "does not fit"};
     if (has_doubt) cells.push_back(certainty(row));
+    if (is_range) {
+      const auto times = o.doubt.announced(o.step_time);
+      cells.push_back(times ? fmt::format("{} to {}", plan_time(times->front()), plan_time(times->back())) : "-");
+    }
     cells.push_back(o.fits ? fmt::format("{:.1f} %", o.mfu * 100) : "-");
     cells.push_back(memory);
     const auto figure = [&cells](double column, double v) {
@@ -377,9 +383,11 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
                     plan_time(a.rule->outcome.step_time),
                     difference_to_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule), a.rule->plan),
         kLineWidth, report_label("").size());
-  text += flatness_line(a) + trust_lines(s, nullptr, "run --sources");
+  text += flatness_line(a) + trust_lines(s, nullptr, "run --sources", best.doubt.announced(best.step_time));
   text = broken_lines(text);
   text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  ", kLineWidth));
+  if (best.doubt.announced(1))
+    text += "  by the ranges: the step at both ends of the ranges of the announced figures\n";
   if (best.per_million > 0 || best.owned_per_million > 0)
     text += fmt::format("  a million: {} for a million {} by rent and electricity; owned: of bought nodes in use\n",
                         s.prices.currency, best.tokens_per_s > 0 ? "tokens" : "samples");

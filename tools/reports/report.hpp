@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,7 +56,8 @@ std::string capacity_line(const Capacity&);
 /// The error to expect of a simulated step, the errors of similar measured steps, and how many figures were not checked.
 /// `result`: of the step; null: it was not simulated, so that it has no error to expect. `source_flag`: what lists these
 /// figures.
-std::string trust_lines(const Scenario&, const Result* result = nullptr, const char* source_flag = "--sources");
+std::string trust_lines(const Scenario&, const Result* result = nullptr, const char* source_flag = "--sources",
+                        const std::optional<std::array<double, 2>>& announced_step_times = {});
 /// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of
 /// simulated.
 std::string trust_details(const Scenario&);

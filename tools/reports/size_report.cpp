@@ -314,7 +314,14 @@ std::string size_screen(const SizeAnswer& a) {
     text += broken_lines(report_label("verdict") + v->decision + "\n" + report_label("why") + v->reason + "\n" +
                          report_label("changes") + v->changes + "\n");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
-    if (row) text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
+    if (!row) return;
+    text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
+    if (const auto times = row->doubt.announced(row->step_time))
+      text += broken_lines(
+          fmt::format("{}its figures are announced, some of them as ranges: by these a step takes {} to {}, "
+                      "and not only {}\n",
+                      report_label(""), show(Seconds{times->front()}), show(Seconds{times->back()}),
+                      show(Seconds{row->step_time})));
   };
   text += network_line(a) + island_lines(a);
   if (a.growth) text += broken_lines(report_label("growing") + a.growth->reason + "\n");

@@ -170,14 +170,14 @@ std::string slow_host_line(const Scenario& s, const Result& r) {
 }
 
 /// "; with memory_bandwidth 13 TB/s to 22 TB/s the step takes 65 ms to 83 ms": what the ranges of announced hardware mean.
-std::string announced_range(const Scenario& s, const Result& r) {
-  if (!r.announced_step_times) return "";
+std::string announced_range(const Scenario& s, const std::optional<std::array<double, 2>>& times) {
+  if (!times) return "";
   std::vector<std::string> figures;
   for (const FigureSource& figure : s.sources)
     if (!figure.range.empty())
       figures.push_back(fmt::format("{} {} to {}", figure.figure.substr(figure.figure.find(": ") + 2), figure.range[0],
                                     figure.range[1]));
-  const auto [fast, slow] = *r.announced_step_times;
+  const auto [fast, slow] = *times;
   return fmt::format("; with {} the step takes {} to {}", fmt::join(figures, ", "), show(Seconds{fast}),
                      show(Seconds{slow}));
 }
@@ -212,12 +212,13 @@ std::string collective_errors(const Scenario& s) {
 
 }  // namespace
 
-std::string trust_lines(const Scenario& s, const Result* r, const char* source_flag) {
+std::string trust_lines(const Scenario& s, const Result* r, const char* source_flag,
+                        const std::optional<std::array<double, 2>>& announced_step_times) {
   const Gpu& gpu = s.cluster.node.gpu;
   std::string announced =
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary", report_label(""), gpu.name)
                         : "";
-  if (!announced.empty()) announced += (r ? announced_range(s, *r) : "") + "\n";
+  if (!announced.empty()) announced += announced_range(s, r ? r->announced_step_times : announced_step_times) + "\n";
   return judgement(s, r ? expected_error_line(*r) : "") + (r ? slow_host_line(s, *r) : "") + extrapolated_line(s) +
          announced + loss_line(s) +
          fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),

@@ -130,10 +130,23 @@ std::vector<ListRow> strategy_rows(const Catalog&) {
 }
 
 std::vector<ListRow> optimizer_rows(const Catalog&) {
+  constexpr double kSide = 4096;
+  // The bytes that a parameter of a tensor of in x out elements keeps and moves in bf16.
+  const auto bytes = [](const Optimizer& optimizer, double in, double out) {
+    Layer layer;
+    layer.name = "block";
+    layer.parameters = {{.name = "weight", .elements = in * out, .in = in, .out = out}};
+    HeldElements held = held_elements({&layer}, {}, {});
+    Work work = optimizer_work(held.optimizer, Precision::bf16, optimizer);
+    add_matrix_updates(work, held, {&layer}, {}, {}, optimizer, Precision::bf16);
+    return std::pair{model_states(held, Precision::bf16, optimizer).optimizer / (in * out), work.bytes / (in * out)};
+  };
   std::vector<ListRow> rows;
-  for (const Optimizer& optimizer : optimizers())
-    rows.push_back({optimizer.name, optimizer.states, optimizer_state_size(optimizer, Precision::bf16),
-                    optimizer_traffic(optimizer, Precision::bf16)});
+  for (const Optimizer& optimizer : optimizers()) {
+    const auto [kept, moved] = bytes(optimizer, 1, kSide);
+    const auto [kept_in_matrix, moved_in_matrix] = bytes(optimizer, kSide, kSide);
+    rows.push_back({optimizer.name, optimizer.states, kept, moved, kept_in_matrix, moved_in_matrix});
+  }
   return rows;
 }
 
@@ -271,11 +284,13 @@ const std::vector<Listing>& listings() {
         registry_listing("interconnects", node_builders, "interconnect of a node", {},
                          [](const NodeBuilder&) { return ListRow(); }),
         {"optimizers",
-         "plan.optimizer; bytes a parameter beside a 16-bit parameter and gradient",
+         "plan.optimizer; bytes a parameter beside 16-bit parameter and gradient; matrix: 4,096 x 4,096",
          {{"name", "name"},
           {"states", "states", true},
           {"kept", "kept_bytes_per_parameter", true},
-          {"read and written", "traffic_bytes_per_parameter", true}},
+          {"read and written", "traffic_bytes_per_parameter", true},
+          {"in a matrix: kept", "kept_bytes_in_matrix", true},
+          {"read and written", "traffic_bytes_in_matrix", true}},
          optimizer_rows},
         {"scenarios", "ready to run, of this installation", {{"file", "file"}, {"what", "what"}}, scenario_rows},
     };

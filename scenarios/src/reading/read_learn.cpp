@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "sim/error.hpp"
 #include "strategies/compression/compressor.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
@@ -15,26 +16,12 @@ namespace {
 constexpr int kMostLearnedSteps = 1 << 20;
 constexpr double kMostRate = 1e6;
 
-/// Returns the update rule of the plan's optimizer. SGD is the momentum rule with momentum 0. Throws UserError, with the
-/// nearest optimizer, for one whose numbers are not computed.
-UpdateRule::Kind update_kind_of(const std::string& optimizer, const Place& place) {
+/// Returns the update rule of the plan's optimizer. SGD is the momentum rule with momentum 0.
+UpdateRule::Kind update_kind_of(const std::string& optimizer) {
   if (optimizer == "sgd") return UpdateRule::Kind::momentum;
-  std::vector<std::string> names{"sgd"};
-  for (std::size_t kind = 0; kind < update_kinds().size(); ++kind) {
-    names.emplace_back(update_kinds()[kind].name);
-    if (optimizer == names.back()) return static_cast<UpdateRule::Kind>(kind);
-  }
-  // Muon has decoupled weight decay (Liu et al. 2025), and adamw8bit is AdamW with other numbers for its states.
-  const bool decouples = optimizer == "muon" || optimizer == "adamw8bit";
-  fail(
-      place,
-      fmt::format(
-          "plan.optimizer: learn does not compute the numbers of {}, only its time and memory; nearest: \"{}\" (of {})",
-          optimizer, decouples ? "adamw" : "adam", fmt::join(names, ", ")));
-}
-
-bool is_adaptive(UpdateRule::Kind kind) {
-  return kind == UpdateRule::Kind::adam || kind == UpdateRule::Kind::adamw || kind == UpdateRule::Kind::lamb;
+  const auto kind = std::ranges::find(update_kinds(), optimizer, &UpdateKind::name);
+  if (kind == update_kinds().end()) throw InternalError("no update rule for the optimizer " + optimizer);
+  return static_cast<UpdateRule::Kind>(kind - update_kinds().begin());
 }
 
 /// With momentum correction, compressed gradients have their momentum already. The optimizer then applies none, and has
@@ -64,28 +51,45 @@ void read_compressed_momentum(UpdateRule& rule, Fields& fields, const Scenario& 
 void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   UpdateRule& rule = learn.rule;
   const std::string& optimizer = s.optimizer.name;
-  const Node* stated = s.document.find("plan") ? s.document.find("plan")->find("optimizer") : nullptr;
-  rule.kind = update_kind_of(optimizer, stated ? stated->place : learn.place);
-  const bool adam = is_adaptive(rule.kind);
+  rule.kind = update_kind_of(optimizer);
+  if (rule.part() == UpdateRule::Part::matrix && s.plan.mechanism->servers() > 0)
+    fail(s.document.find("plan")->find("optimizer")->place,
+         fmt::format(
+             "plan.optimizer: {} needs whole matrices, but each update of a server in learn is of a slice of the "
+             "weights; nearest: \"adamw\"",
+             optimizer));
   const auto only = [&](const char* key, bool fits) {
     if (fields.has(key) && !fits) fields.refuse(key, fmt::format("plan.optimizer is {}, which has none", optimizer));
   };
-  only("momentum", !adam && optimizer != "sgd");
-  for (const char* key : {"beta1", "beta2", "epsilon"}) only(key, adam);
+  only("momentum", rule.has_momentum() && optimizer != "sgd");
+  for (const char* key : {"beta1", "beta2", "epsilon"}) only(key, rule.has_adams_moments());
   only("trust", rule.kind == UpdateRule::Kind::lars);
-  constexpr double adams_rate = 1e-3, sgds_rate = 0.1;
+  const bool is_muon = rule.kind == UpdateRule::Kind::muon, is_adafactor = rule.kind == UpdateRule::Kind::adafactor;
+  constexpr double adams_rate = 1e-3, adafactors_rate = 1e-2, sgds_rate = 0.1;
+  constexpr double muons_momentum = 0.95;  // Jordan et al. 2024
   learn.base_rate = fields.number(
       {"learning_rate",
-       "Learning rate of the optimizer, for example 0.1. Default: 0.001 for Adam, AdamW and LAMB, else 0.1."},
-      0, kMostRate, adam ? adams_rate : sgds_rate);
+       "Learning rate of the optimizer, for example 0.1. Of Adafactor: the most by which it multiplies the size of a "
+       "tensor's weights. Default: 0.1 for SGD and LARS, 0.01 for Adafactor, else 0.001."},
+      0, kMostRate,
+      is_adafactor         ? adafactors_rate
+      : rule.is_adaptive() ? adams_rate
+                           : sgds_rate);
   rule.momentum =
-      optimizer == "sgd" ? 0 : fields.number({"momentum", "Momentum of the optimizer, for example 0.8."}, 0, 1, 0.9);
-  rule.beta1 =
-      fields.number({"beta1", "Decay of the first moment of Adam, AdamW and LAMB, for example 0.95."}, 0, 1, 0.9);
+      optimizer == "sgd"
+          ? 0
+          : fields.number({"momentum",
+                           "Momentum of the optimizer, for example 0.8. Default: 0.95 for muon's matrices, else 0.9."},
+                          0, 1, is_muon ? muons_momentum : 0.9);
+  rule.beta1 = fields.number(
+      {"beta1", "Decay of the first moment of optimizers that have Adam's moments, for example 0.95."}, 0, 1, 0.9);
   rule.beta2 =
-      fields.number({"beta2", "Decay of the second moment of Adam, AdamW and LAMB, for example 0.95."}, 0, 1, 0.999);
-  rule.epsilon =
-      fields.number({"epsilon", "Term in the denominator of Adam, AdamW and LAMB, for example 1e-06."}, 0, 1, 1e-8);
+      fields.number({"beta2",
+                     "Decay of the second moment of optimizers that have Adam's moments, and of the factors of "
+                     "Shampoo and SOAP, for example 0.95."},
+                    0, 1, 0.999);
+  rule.epsilon = fields.number(
+      {"epsilon", "Term in the denominator of optimizers that have Adam's moments, for example 1e-06."}, 0, 1, 1e-8);
   rule.trust = fields.number({"trust", "Trust coefficient of LARS, for example 0.02."}, 0, 1, 0.001);
   rule.weight_decay = fields.number({"weight_decay", "Weight decay of the optimizer, for example 0.01."}, 0, 1e3, 0);
   rule.clip = fields.number(
@@ -102,17 +106,17 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
 
 /// The power of the batch with which the learning rate grows. Published: linear for SGD (Goyal et al. 2017) and LARS,
 /// square root for Adam and LAMB (You et al. 2020).
-double exponent_of(RateScaling scaling, UpdateRule::Kind kind) {
+double exponent_of(RateScaling scaling, const UpdateRule& rule) {
   if (scaling == RateScaling::none) return 0;
-  if (scaling == RateScaling::published) return is_adaptive(kind) ? 0.5 : 1;
+  if (scaling == RateScaling::published) return rule.is_adaptive() ? 0.5 : 1;
   return scaling == RateScaling::linear ? 1 : 0.5;
 }
 
 /// The share of the steps in which the published learning rates rise: 5 of 90 epochs (Goyal et al. 2017, section 2.2),
 /// and a fifth of the steps when LAMB trained BERT at its largest batch (You et al. 2020).
-double published_warmup(UpdateRule::Kind kind) {
+double published_warmup(const UpdateRule& rule) {
   constexpr double goyal = 5.0 / 90, you = 1.0 / 5;
-  return is_adaptive(kind) ? you : goyal;
+  return rule.is_adaptive() ? you : goyal;
 }
 
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
@@ -122,14 +126,14 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
                      "Growth of the learning rate with the global batch: none, square-root, linear, or published "
                      "(linear for SGD and LARS, square root for Adam and LAMB, both with a warm-up)."},
                     scaling_names(), RateScaling::none);
-  learn.exponent = exponent_of(learn.scaling, learn.rule.kind);
+  learn.exponent = exponent_of(learn.scaling, learn.rule);
   learn.base_batch = fields.number(
       {"base_batch", "Global batch for which the learning rate is stated, for example 256. Default: that of the plan."},
       1, 1e12, batch);
   fields.require_condition("base_batch", learn.scaling != RateScaling::none,
                            "with scaling square-root, linear or published");
   learn.rule.learning_rate = learn.base_rate * std::pow(batch / learn.base_batch, learn.exponent);
-  const double share = learn.scaling == RateScaling::published ? published_warmup(learn.rule.kind) : 0;
+  const double share = learn.scaling == RateScaling::published ? published_warmup(learn.rule) : 0;
   schedule.warmup = static_cast<double>(fields.integer_within<int>(
       {"warmup",
        "Number of steps in which the learning rate rises linearly from 0, for example 20. Default: 0; with scaling "

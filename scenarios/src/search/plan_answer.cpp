@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 
+#include "models/reading/document_text.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/ratio_doubt.hpp"
 #include "sim/process/job.hpp"
+#include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -55,6 +59,7 @@ class AnswerMaker {
     if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
     compare_own();
     add_rows();
+    add_announced();
     compare_with_best();
     answer_.ended = !is_interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
     return std::move(answer_);
@@ -85,7 +90,8 @@ class AnswerMaker {
     options_.search.progress(best ? fmt::format("best {:.4g} s; {}", best->outcome.step_time, text) : text);
   }
   PlanRow row(const SimulatedPlan& plan, const std::string& change = "") const {
-    return {change, space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom)};
+    return {change,    space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom), {},
+            plan.point};
   }
   double usable() const { return answer_.capacity * (1 - answer_.headroom); }
   /// Returns the options of a search. `side_search`: its name in progress texts; "": it is the main search.
@@ -261,6 +267,34 @@ class AnswerMaker {
       for (const double floor : answer_.search.remaining_floors) flatness.at_most += floor <= limit ? 1 : 0;
       answer_.flatness.push_back(flatness);
     }
+  }
+
+  /// Adds the step times of all listed plans at the ends of the ranges of announced hardware.
+  void add_announced() {
+    if (!has_announced_ranges(question_.base)) return;
+    std::vector<PlanRow*> listed;
+    const auto list = [&listed](PlanRow& row) {
+      if (row.outcome.good()) listed.push_back(&row);
+    };
+    for (std::vector<PlanRow>* rows : {&answer_.best, &answer_.pareto, &answer_.neighbours})
+      std::for_each(rows->begin(), rows->end(), list);
+    for (std::optional<PlanRow>* row : {&answer_.own, &answer_.rule, &answer_.without_headroom})
+      if (*row) list(**row);
+    std::map<std::string, std::vector<PlanRow*>> rows_of_plan;
+    for (PlanRow* row : listed)
+      rows_of_plan[yaml_text(row->point ? space_.section(*row->point) : *question_.own->document.find("plan"))]
+          .push_back(row);
+    const std::vector<std::pair<std::string, std::vector<PlanRow*>>> plans(rows_of_plan.begin(), rows_of_plan.end());
+    show("the ranges of announced hardware");
+    const auto times = in_parallel(plans.size(), processors(), [&](std::size_t i) {
+      const PlanRow& row = *plans[i].second.front();
+      Node document = row.point ? question_.base.document : question_.own->document;
+      if (row.point) *document.find("plan") = space_.section(*row.point);
+      return announced_step_times(read_scenario(document, question_.base.name), Seconds{row.outcome.step_time});
+    });
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      for (PlanRow* row : plans[i].second)
+        if (times[i]) row->outcome.doubt.take_announced(row->outcome.step_time, *times[i]);
   }
 
   /// Fills in the probability that each plan is truly slower than the best.

@@ -18,7 +18,8 @@ struct PlanRow {
   double floor = 0;    ///< lower bound of its step time, s
   PlanOutcome outcome;
   bool leaves_headroom = true;
-  std::optional<double> slower = {};  ///< probability that it is truly slower than the best plan. No value: unknown
+  std::optional<double> slower = {};    ///< probability that it is truly slower than the best plan. No value: unknown
+  std::optional<PlanPoint> point = {};  ///< No value: it is the scenario's own plan
 };
 
 /// The answer of `trainyard plan`.

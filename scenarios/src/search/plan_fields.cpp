@@ -28,6 +28,11 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
           [](auto& o) { return o.good() ? likely_step_times(o.step_time, o.doubt) : std::nullopt; },
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
       .when([](const O& o) { return o.good() && o.doubt.exists(); }, "if the stack is one that can be measured")
+      .value(
+          "announced_step_times_s", "s", [](auto& o) { return o.doubt.announced(o.step_time); },
+          "step times at the fast and the slow end of the ranges of hardware that is only announced; the interval "
+          "reaches from the one to the other")
+      .when([](const O& o) { return o.doubt.announced(1).has_value(); }, "if the ends of these ranges differ")
       .value("mfu", "share", &O::mfu, "model FLOPs over the dense peak")
       .value("samples_per_s", "1/s", &O::samples_per_s, "samples per second of all devices")
       .when_since("mfu", is_simulated, if_simulated)

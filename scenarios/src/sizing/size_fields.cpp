@@ -83,6 +83,11 @@ JsonFields<SizeRow> size_row_fields() {
           "step_time_interval_s", "s", [](auto& r) { return likely_step_times(r.step_time, r.doubt); },
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
       .when([](const R& r) { return r.doubt.exists(); }, "if the stack is one that can be measured")
+      .value(
+          "announced_step_times_s", "s", [](auto& r) { return r.doubt.announced(r.step_time); },
+          "step times at the fast and the slow end of the ranges of hardware that is only announced; the interval "
+          "reaches from the one to the other")
+      .when([](const R& r) { return r.doubt.announced(1).has_value(); }, "if the ends of these ranges differ")
       .value("on_time_probability", "share", &R::on_time, "probability that the training ends by the deadline")
       .when(&R::on_time, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
@@ -289,7 +294,7 @@ const RegisterJsonReference size_reference{"size", "which clusters train a model
 std::string to_text(const SizeRow& row) {
   nlohmann::ordered_json j = size_row_fields().json(row);
   if (row.good()) j["document"] = yaml_text(row.document);
-  if (row.doubt.exists()) j["doubt"] = row.doubt.figures();
+  if (row.doubt.exists() || row.doubt.announced(1)) j["doubt"] = row.doubt.figures();
   return json_text(j);
 }
 

@@ -159,15 +159,9 @@ Seconds step_at_end(const Scenario& s, std::size_t end, const SimulateOptions& s
 }
 
 /// Adds the step times at both ends of the ranges of announced hardware, and widens the interval of the step by them.
-void add_announced_range(Result& r, const Scenario& s, SimulateOptions simulation) {
-  if (std::ranges::all_of(s.sources, [](const FigureSource& figure) { return figure.range.empty(); })) return;
-  simulation.critical_path = false;
-  const double step = r.step_time.value, slow = std::max(step, step_at_end(s, 0, simulation).value),
-               fast = std::min(step, step_at_end(s, 1, simulation).value);
-  r.announced_step_times = {fast, slow};
-  if (!r.likely_step_times || step <= 0) return;
-  (*r.likely_step_times)[0] *= fast / step;
-  (*r.likely_step_times)[1] *= slow / step;
+void add_announced_range(Result& r, const Scenario& s, const SimulateOptions& simulation) {
+  r.announced_step_times = announced_step_times(s, r.step_time, simulation);
+  if (r.announced_step_times) r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
 }
 
 /// Adds what needs simulations besides that of the step.
@@ -205,6 +199,17 @@ void add_further_simulations(Answer& a, const Scenario& s, const Plan& plan, con
 }
 
 }  // namespace
+
+bool has_announced_ranges(const Scenario& s) {
+  return std::ranges::any_of(s.sources, [](const FigureSource& figure) { return !figure.range.empty(); });
+}
+
+std::optional<std::array<double, 2>> announced_step_times(const Scenario& s, Seconds step, SimulateOptions simulation) {
+  if (!has_announced_ranges(s)) return std::nullopt;
+  simulation.critical_path = false;
+  return std::array{std::min(step, step_at_end(s, 1, simulation)).value,
+                    std::max(step, step_at_end(s, 0, simulation)).value};
+}
 
 Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options) {
   Answer a;

@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "scenarios/src/answer/post_training_result.hpp"
@@ -37,6 +39,12 @@ struct AnswerOptions {
 Answer answer(const Scenario&, const Plan&, const AnswerOptions&);
 /// Lays a scenario out and answers it.
 Answer answer(const Scenario&, const AnswerOptions& = {});
+
+/// Is a figure of the scenario's hardware a range, since the hardware is only announced?
+bool has_announced_ranges(const Scenario&);
+/// Simulates the step at the fast and the slow end of these ranges. Returns both times, s, and none inside of `step`, the
+/// time that the scenario has. No value: no figure is a range.
+std::optional<std::array<double, 2>> announced_step_times(const Scenario&, Seconds step, SimulateOptions = {});
 
 /// Returns the number of operations of the simulated ranks.
 double simulated_operations(const Plan&, const Result&);

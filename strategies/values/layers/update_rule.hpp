@@ -20,14 +20,29 @@ const std::vector<std::string>& decay_names();  ///< in the order of RateSchedul
 
 /// The optimizer and its hyperparameters.
 struct UpdateRule {
-  enum class Kind : std::uint8_t { momentum, nesterov, adam, adamw, lars, lamb };
+  enum class Kind : std::uint8_t {
+    momentum,
+    nesterov,
+    adam,
+    adamw,
+    lars,
+    lamb,
+    adam8bit,
+    adamw8bit,
+    adafactor,
+    muon,
+    shampoo,
+    soap
+  };
+  /// The part of the weights that a rule must have as a whole.
+  enum class Part : std::uint8_t { element, tensor, matrix };
   Kind kind = Kind::momentum;
   double learning_rate = 0.1;
-  double momentum = 0.9;  ///< for momentum, nesterov and lars; 0: plain SGD
+  double momentum = 0.9;  ///< for momentum, nesterov, lars, and the matrices of muon; 0: plain SGD
   /// For momentum: the gradients that are summed have their momentum already (see Compressor::momentum). The rule then
   /// applies momentum to the weight decay only.
   bool gradients_have_momentum = false;
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< for adam, adamw and lamb (Kingma & Ba 2015)
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< for the rules that have Adam's moments (Kingma & Ba 2015)
   double weight_decay = 0;
   double trust = 0.001;  ///< for lars: coefficient of the trust ratio (You et al. 2017)
   double clip = 0;       ///< largest norm of a gradient; 0: gradients are not clipped
@@ -42,14 +57,17 @@ struct UpdateRule {
   /// Factor of a gradient that has missed `staleness` updates.
   double late(std::uint32_t staleness) const { return staleness_aware && staleness > 1 ? 1.0 / staleness : 1.0; }
 
-  bool by_tensor() const;
+  Part part() const;
+  bool is_adaptive() const;  ///< divides by a root of squared gradients, or makes the momentum orthogonal
+  bool has_momentum() const;
+  bool has_adams_moments() const { return is_adaptive() && kind != Kind::adafactor; }
 };
 
 /// Name and description of a kind of update rule.
 struct UpdateKind {
   const char* name;
   const char* description;
-  bool by_tensor;
+  UpdateRule::Part part;
 };
 const std::vector<UpdateKind>& update_kinds();  ///< in the order of UpdateRule::Kind
 

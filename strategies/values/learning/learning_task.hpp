@@ -21,9 +21,11 @@ class LearningTask {
  public:
   using Vector = Eigen::VectorXd;
   using Index = Eigen::Index;
-  /// A part of the parameters of which lars and lamb use the norm.
+  /// A part of the parameters that some update rules must have as a whole.
   struct Tensor {
     Index first = 0, count = 0;
+    Index rows = 1;      ///< rows of a matrix; 1: a vector
+    bool inner = false;  ///< a matrix that is neither the head nor an embedding of a transformer
   };
 
   virtual ~LearningTask() = default;

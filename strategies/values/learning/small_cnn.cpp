@@ -104,10 +104,10 @@ class SmallCnn : public LearningTask {
   std::vector<Tensor> tensors() const override {
     std::vector<Tensor> all;
     for (const Convolution& c : layers_) {
-      all.push_back({c.first, c.weights()});
+      all.push_back({c.first, c.weights(), c.out, true});
       all.push_back({c.first + c.weights(), c.out});
     }
-    all.push_back({linear_, classes() * features_});
+    all.push_back({linear_, classes() * features_, classes(), true});
     all.push_back({linear_ + classes() * features_, classes()});
     return all;
   }

@@ -88,10 +88,12 @@ WholeNetwork::WholeNetwork(std::variant<MlpShape, TransformerConfig> model, int 
 std::vector<LearningTask::Tensor> WholeNetwork::tensors() const {
   std::vector<LearningTask::Tensor> all;
   Index first = 0;
-  for (const LayerShard& shard : shards_) {
-    for (const LayerShard::Tensor& tensor : shard.tensors)
-      all.push_back({first + tensor.first, static_cast<Index>(tensor.shard.numbers.size())});
-    first += shard.parameters.size();
+  for (std::size_t number = 0; number < shards_.size(); ++number) {
+    const std::string& layer = network_.layers[number].name;
+    for (const LayerShard::Tensor& tensor : shards_[number].tensors)
+      all.push_back({first + tensor.first, static_cast<Index>(tensor.shard.numbers.size()), tensor.shard.rows,
+                     layer != "head" && layer != "embedding"});
+    first += shards_[number].parameters.size();
   }
   return all;
 }

@@ -253,7 +253,19 @@ std::string DoubtModel::csv() const {
 std::map<std::string, double> StepDoubt::figures() const {
   std::map<std::string, double> all{{"spread", spread}, {"slow_host", slow_host}, {"tensor", tensor}};
   for (const auto& [name, term] : terms) all["term " + name] = term;
+  if (announced(1)) all.insert({{"fast", fast}, {"slow", slow}});
   return all;
+}
+
+void StepDoubt::take_announced(double step_time, const std::optional<std::array<double, 2>>& times) {
+  if (!times || step_time <= 0) return;
+  fast = times->front() / step_time;
+  slow = times->back() / step_time;
+}
+
+std::optional<std::array<double, 2>> StepDoubt::announced(double step_time) const {
+  if (fast == 1 && slow == 1) return std::nullopt;
+  return std::array{fast * step_time, slow * step_time};
 }
 
 StepDoubt StepDoubt::from_figures(const std::map<std::string, double>& figures) {
@@ -261,6 +273,7 @@ StepDoubt StepDoubt::from_figures(const std::map<std::string, double>& figures) 
   StepDoubt doubt{figures.at("spread"), figures.at("slow_host"), static_cast<int>(figures.at("tensor"))};
   for (const auto& [name, figure] : figures)
     if (name.starts_with(kTerm)) doubt.terms[name.substr(kTerm.size())] = figure;
+  if (figures.contains("fast")) doubt.take_announced(1, {{figures.at("fast"), figures.at("slow")}});
   return doubt;
 }
 
@@ -298,11 +311,11 @@ StepDoubt DoubtModel::doubt(const StepProfile& profile, const Experience& others
 
 StepRange DoubtModel::range(const StepDoubt& doubt, double probability) const {
   const double deviation = quantile(probability) * doubt.spread;
-  return {std::exp(-deviation), std::exp(deviation) * doubt.slow_host};
+  return {std::exp(-deviation) * doubt.fast, std::exp(deviation) * doubt.slow_host * doubt.slow};
 }
 
 double DoubtModel::probability_within(const StepDoubt& doubt, double factor) const {
-  const double deviation = std::log(factor / doubt.slow_host) / doubt.spread, z = std::abs(deviation);
+  const double deviation = std::log(factor / doubt.slow_host / doubt.slow) / doubt.spread, z = std::abs(deviation);
   // `quantile` rises with the probability, so bisection inverts it.
   double low = 0, high = 1 - 1e-9;
   while (high - low > 1e-12) {
@@ -386,7 +399,11 @@ double drawn_deviation(const Result& r) {
 }
 
 StepDoubt step_doubt(const Scenario& s, const Result& r) {
-  if (!no_doubt_reason(s).empty()) return {};
+  if (!no_doubt_reason(s).empty()) {
+    StepDoubt none;
+    none.take_announced(r.step_time.value, r.announced_step_times);
+    return none;
+  }
   const DoubtBasis basis(profile_of(s, r), s.software.anchor);
   StepDoubt doubt = basis.doubt();
   // The errors that the answer states, of an estimate and of a mean of few drawn steps, count as one more doubt, whose
@@ -396,6 +413,7 @@ StepDoubt step_doubt(const Scenario& s, const Result& r) {
   doubt.spread = std::hypot(doubt.spread, estimate);
   if (estimate > 0) doubt.terms[std::string(kEstimateTerm)] = estimate;
   doubt.tensor = s.plan.mesh.widest(Axis::tensor);
+  doubt.take_announced(r.step_time.value, r.announced_step_times);
   return doubt;
 }
 

@@ -64,7 +64,13 @@ struct StepDoubt {
   int tensor = 1;        ///< number of tensor ranks: plans with equally many have more alike errors
   /// Spreads of the terms by term and subject ("gpu b200"). Steps share the errors of terms that both have.
   std::map<std::string, double> terms = {};
+  /// The step at both ends of the ranges of announced hardware, as factors of the step. They widen its interval.
+  double fast = 1, slow = 1;
   bool exists() const { return spread > 0; }
+  /// Sets both factors by the step times at these ends. `times`: no value: no figure is a range.
+  void take_announced(double step_time, const std::optional<std::array<double, 2>>& times);
+  /// Returns the step times at these ends. No value: they are those of the step.
+  std::optional<std::array<double, 2>> announced(double step_time) const;
   /// Returns all figures by name, as the journal of a search stores them.
   std::map<std::string, double> figures() const;
   static StepDoubt from_figures(const std::map<std::string, double>&);
@@ -100,7 +106,7 @@ class DoubtModel {
   /// Returns the interval that holds a measured step with this probability (0 to 1, exclusive).
   StepRange range(const StepDoubt&, double probability) const;
   /// Returns the probability that a measured step takes at most this many times the predicted one. If the host is
-  /// unknown, it is taken to be slow.
+  /// unknown, it is taken to be slow, and announced hardware to be at the slow end of its ranges.
   double probability_within(const StepDoubt&, double factor) const;
   /// Returns the mean of |measured / predicted - 1| over all its probable values. If the host is unknown, half of them
   /// have a slow one.
