@@ -122,6 +122,10 @@ TEST_CASE("validate takes a user's own table of measured runs", "[measured-famil
 
   shell.write("strict.yaml", with_replaced(kTable, "worst: 10", "worst: 0.0001"));
   CHECK(shell.trainyard("validate strict.yaml").exit == 1);
+  shell.write("hoped.yaml", with_replaced(kTable, "limits: {worst: 10}", "aims: {worst: 0.0001}"));
+  const TopoAnswer hoped = shell.trainyard("validate hoped.yaml");
+  CHECK_THAT(hoped.out, Contains("aim: worst 0.01 %: missed"));
+  CHECK(hoped.exit == 0);
   shell.write("odd.yaml", with_replaced(kTable, "limits: {worst: 10}", "predicted: no_such_figure"));
   CHECK_THAT(shell.trainyard("validate odd.yaml").err, Contains("the answer has no number \"no_such_figure\""));
   CHECK_THAT(shell.trainyard("validate none.yaml").err, Contains("none.yaml"));

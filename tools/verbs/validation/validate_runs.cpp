@@ -65,15 +65,17 @@ std::string refusals_and_misfits(const Predictions& all) {
       if (!run.refused.empty()) continue;
       if (run.measured.out_of_memory)
         ++failed[run.fits_in_words];
-      else
-        misfits += !run.fits;
+      else  // an engine's memory is not that of a step
+        misfits += run.measured.is_given() && !run.fits;
     }
     const auto refused = std::ranges::find_if(family.runs, [](const auto& run) { return !run.refused.empty(); });
     if (refused != family.runs.end())
       text += fmt::format("{}: {} of {} runs are not predicted, such as {}: {}\n", family.name, family.refused_runs(),
                           family.runs.size(), refused->id, refused->refused);
   }
-  if (misfits > 0) text += fmt::format("{} runs were measured, but would not fit in memory as predicted\n", misfits);
+  if (misfits > 0)
+    text += fmt::format("{} measured, but would not fit in memory as predicted\n",
+                        misfits == 1 ? "1 run was" : fmt::format("{} runs were", misfits));
   if (!failed.empty())
     text += fmt::format("runs that ran out of memory: {} would fit as predicted, {} are at risk, {} do not fit\n",
                         failed["yes"], failed["at risk"], failed["no"]);

@@ -197,7 +197,8 @@ bool FamilyPrediction::within_limits() const {
   if (times && !holds(limits.time, *times)) return false;
   if (scaling && !holds(limits.efficiency, *scaling)) return false;
   for (std::size_t f = 0; f < figures.size(); ++f)
-    if (const auto errors = figure(f); errors && !holds(figures[f].limits, *errors)) return false;
+    if (const auto errors = figure(f); errors && !figures[f].limits.aim && !holds(figures[f].limits, *errors))
+      return false;
   return within_memory_limits();
 }
 
