@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "scenarios/src/reading/read_cluster.hpp"
+#include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
