@@ -11,8 +11,11 @@ Site read_site(const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   constexpr double most_pue = 5;  // a higher value is surely a mistake
-  site.pue = fields.number({"pue", "Power of the whole site over that of its machines (PUE), for example 1.2."}, 1,
-                           most_pue, 1);
+  if (fields.has(
+          {"pue",
+           "Power of the whole site over that of its machines (PUE), for example 1.2. Default: that of `base`, or "
+           "of the site average, 1.58."}))
+    site.pue = fields.number("pue", 1, most_pue);
   constexpr double most_money = 1e9;
   if (fields.child_unless_null({"kwh", "Price of a kWh at the site, in place of that of the prices, for example 0.1."}))
     site.kwh = fields.number("kwh", 0, most_money);

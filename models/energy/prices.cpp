@@ -21,11 +21,12 @@ Node with_plain_amounts(Node node) {
   return node;
 }
 
-/// Calls `read_value` with the fields of a map and each of its names.
+/// Calls `read_value` with the fields of a map and each of its names that has a value.
 template <class ReadValue>
 void read_by_name(Fields& fields, const Key& key, const ReadValue& read_value) {
   fields.read_map(key, [&](Fields& named) {
-    for (const auto& [name, child] : fields.child(key)->fields) read_value(named, name);
+    for (const auto& [name, child] : fields.child(key)->fields)
+      if (named.has(name)) read_value(named, name);
   });
 }
 
@@ -113,11 +114,13 @@ int read_owned(Purchase& purchase, Fields& named, const std::string& name) {
   const int count = owned.integer<int>({"nodes", "Number of nodes of this type that one owns, for example 64."}, 0);
   const Node& fabric =
       owned.required_child({"fabric", "Fabric that these nodes keep, as in cluster.fabric, for example leaf-spine."});
-  purchase.owned_fabrics.push_back(
-      {name, fabric,
-       owned.required_child({"links",
-                             "Cables between this fabric and that of bought nodes, as in cluster.nodes.N.links, for "
-                             "example {count: 8, rate: 400 Gbit/s, latency: 1 us}."})});
+  const Node& links =
+      owned.required_child({"links",
+                            "Cables between this fabric and that of bought nodes, as in cluster.nodes.N.links, for "
+                            "example {count: 8, rate: 400 Gbit/s, latency: 1 us}."});
+  for (const char* key : {"fabric", "links"})
+    if (!owned.has(key)) owned.refuse(key, "null, but nodes that keep their fabric need it");
+  purchase.owned_fabrics.push_back({name, fabric, links});
   owned.finish();
   return count;
 }

@@ -20,6 +20,16 @@ bool same(const Route& a, const Route& b) {
          a.alternatives == b.alternatives && a.slow == b.slow;
 }
 
+/// Returns the first edge of a group whose ends no path joins. There must be one.
+GroupFlow::Edge cut_edge(const Machine& machine, const GroupFlow& group) {
+  const auto is_cut = [&machine](const GroupFlow::Edge& edge) {
+    return !machine.route(edge.from, edge.to, PathClass::automatic).reachable;
+  };
+  const auto found = std::ranges::find_if(group.edges, is_cut);
+  if (found == group.edges.end()) throw InternalError("a group is cut, and each of its edges has a path");
+  return *found;
+}
+
 }  // namespace
 
 const Route& RouteCache::ask(ChannelId channel, PathClass path, Actor from, Actor to) {
@@ -101,10 +111,11 @@ void Transfers::park(TransferId id, const Route& route) {
   Transfer& t = pool_[id];
   t.route = &route;
   t.links = route.links;
-  if (!links_.any_down())
-    throw UserError(fmt::format("{}{} cannot reach {}: no path between them",
-                                context_.machine.cause_of_cut(t.from, t.to), context_.machine.actor_name(t.from),
-                                context_.machine.actor_name(t.to)));
+  if (!links_.any_down()) {
+    const auto [from, to, weight] = t.group ? cut_edge(context_.machine, *t.group) : GroupFlow::Edge{t.from, t.to};
+    throw UserError(fmt::format("{}{} cannot reach {}: no path between them", context_.machine.cause_of_cut(from, to),
+                                context_.machine.actor_name(from), context_.machine.actor_name(to)));
+  }
   t.state = Transfer::State::parked;
   parked_.push_back(id);
 }

@@ -86,6 +86,19 @@ TEST_CASE("if taken_out cuts ranks off, the error names its place in the scenari
                                       Catch::Contains("cannot reach"));
 }
 
+TEST_CASE("the error of a cut names two ranks that no path joins, by messages and by modelled collectives",
+          "[taken_out]") {
+  for (const char* collectives : {"modelled", "messages"}) {
+    CAPTURE(collectives);
+    const std::string error = test::user_error([collectives] {
+      simulate(scenario_on("  nodes: 2\n  node: dgx-a100\n  fabric: leaf-spine\n  taken_out: [leaf0]\n",
+                           {{"plan.collectives", collectives}, {"software", "pytorch-ddp"}}));
+    });
+    CHECK_THAT(error, Catch::StartsWith("step.yaml:5:15: cluster.taken_out: without leaf0, rank "));
+    CHECK((error.find("(node0/") != std::string::npos && error.find("(node1/") != std::string::npos));
+  }
+}
+
 TEST_CASE("a recomputation that a network does not offer is refused at the plan's key", "[cluster][errors]") {
   const auto error = [](const std::string& recompute) {
     return test::user_error([&recompute] {

@@ -67,6 +67,7 @@ TEST_CASE("the energy of a step is the power of its devices times its time and t
 }
 
 TEST_CASE("a GPU draws its busy power for the share of the step in which it computes", "[costs]") {
+  CHECK(costs_scenario("", "").site.pue == 1.58);  // the default in the text of the key
   const Scenario s = costs_scenario("", "site: {pue: 1}\n");
   const Result r = simulate_training(s);
   REQUIRE(r.energy);

@@ -98,6 +98,9 @@ TEST_CASE("gradients that all replicas all-reduce cost as much with ZeRO 1 as wi
 TEST_CASE("a stack that is null is as if it were absent", "[modes]") {
   CHECK(read_mode("strategy: pytorch-fsdp", "~").software.name == "pytorch-fsdp");
   CHECK(read_mode("optimizer: adam", "~").software.name == "plain");
+  for (const char* plan : {"strategy: pytorch-fsdp", "optimizer: adam"})
+    CHECK(refusal(plan, "# none") ==
+          "mode.yaml:3:1: the scenario: software: no value; leave the key out if its default is meant");
   const std::string schedule =
       "strategy: megatron, idle_devices: allowed, global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, "
       "pipeline: {schedule: zb-h1}";

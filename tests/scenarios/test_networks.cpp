@@ -140,9 +140,17 @@ TEST_CASE("a network of operators without a loss is refused for training, and ru
                         "{model_type: operators, tokens: 64, layers: [{layer: embed, width: 32, operators: "
                         "[embedding: {entries: 100, width: 32}]}",
                     head = ", {layer: head, operators: [linear: {in: 32, out: 100}, cross_entropy: {classes: 100}]}";
-  CHECK_THAT(
-      network_error(hidden + "]}", "{}"),
-      Catch::Contains("model.layers: embed, the last layer, gives rows of width 32, and nothing computes a loss"));
+  CHECK_THAT(network_error(hidden + "]}", "{}"),
+             Catch::Contains("model.layers: no operator of embed, the last layer, computes a loss to train with; "
+                             "expected cross_entropy or mean_squared_error as its last operator"));
+  // A last layer without width has no loss either, unless an operator computes one.
+  for (const std::string width : {"", ", width: 8"})
+    for (const std::string loss : {"", ", cross_entropy: {classes: 8}", ", mean_squared_error: {width: 8}"}) {
+      const std::string end = ", {layer: head" + width + ", operators: [linear: {in: 32, out: 8}" + loss + "]}]}";
+      CAPTURE(end);
+      CHECK(network_error(hidden + end, "{}").empty() == !loss.empty());
+      CHECK_NOTHROW(network_scenario(hidden + end, "{mode: inference}"));
+    }
   CHECK_NOTHROW(network_scenario(hidden + "]}", "{mode: inference}"));
   CHECK_NOTHROW(network_scenario(hidden + head + "]}"));
 }

@@ -158,6 +158,9 @@ TEST_CASE("lines of a log take time in each step, and rank 0 evaluates on its de
                "{steps: 100, rank_0: {time: 2 s, every: 25, evaluate: {samples: 4096, micro_batch_size: 16}}}"}});
   CHECK(with_work.training_time.value == Approx(plain_time + 8 + last_phase(by_rank_0).time.value).epsilon(1e-9));
   CHECK(with_work.alone_time.value == Approx(2 + last_phase(by_rank_0).time.value).epsilon(1e-9));
+  // That work also comes at the end: after 40, 80 and 100 steps.
+  const Result with_rest = answer({{"plan.training", "{steps: 100, rank_0: {time: 2 s, every: 40}}"}});
+  CHECK(with_rest.training_time.value == Approx(plain_time + 6).epsilon(1e-9));
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 100, rank_0: {time: 1 s, states: true}}"}}),
                     Catch::Contains("states: only with checkpoint"));
 }

@@ -1,8 +1,15 @@
-#include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/small_scenario.hpp"
@@ -27,7 +34,64 @@ std::string error_of(const Overrides& overrides) {
   });
 }
 
+/// Calls `check` for each key of a map and of the maps in it, but not for the figures of an entry that changes another.
+/// The map then lacks the key, or has null after it.
+void visit_keys(Node& map, const std::string& path, const std::function<void(const std::string&, bool)>& check) {
+  for (std::size_t i = 0; i < map.fields.size(); ++i) {
+    const auto place = map.fields.begin() + static_cast<std::ptrdiff_t>(i);
+    const std::pair<std::string, Node> field = *place;
+    const std::string key_path = path + field.first;
+    map.fields.erase(place);
+    check(key_path, false);
+    Node null;
+    null.place = field.second.place;
+    map.fields.insert(map.fields.begin() + static_cast<std::ptrdiff_t>(i), {field.first, null});
+    check(key_path, true);
+    Node& value = map.fields[i].second = field.second;
+    if (value.kind == Node::Kind::map && !value.find("base")) visit_keys(value, key_path + ".", check);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("a key with a written null is as if it were absent", "[scenario]") {
+  std::vector<Node> documents;
+  for (const std::string& text : example_scenarios())
+    if (text.find("model_type: operators") == std::string::npos) documents.push_back(parse_document(text, "x.yaml"));
+  for (const char* name : {"input-resnet50-dgx", "mixtral-ep8", "failures-llama3-16k", "zero-offload-v100",
+                           "post-training-llama3-8b-8xh100", "generation-llama3-70b-2xh100", "lora-llama2-70b"})
+    documents.push_back(read_document(shipped_file(fmt::format("scenarios/{}.yaml", name))));
+  for (const auto& [model, plan] : std::map<std::string, std::string>{
+           {"mlp-mnist", "tensor_parallel: 2, linear_split: columns"},
+           {"gpt2",
+            "global_batch_size: 8, mesh_order: [data, tensor, context, pipeline], pipeline_parallel: 2, "
+            "pipeline: {schedule: gpipe}, data_parallel: {compression: {name: top-k, density: 0.01}}"},
+           {"mixtral-8x7b", "expert_parallel: {size: 8, dispatcher: deepep}, bf16_blocks: {first: 1}, precision: fp8"}})
+    documents.push_back(parse_document(
+        fmt::format("cluster: {{node: dgx-h100}}\nmodel: {}\nplan: {{micro_batch_size: 1, {}}}\n", model, plan),
+        "x.yaml"));
+  std::set<std::string> tested;
+  for (Node& document : documents) {
+    bool may_lack = false;
+    visit_keys(document, "", [&](const std::string& path, bool is_null) {
+      const std::string error = test::user_error([&] { read_scenario(document, "x"); });
+      if (!is_null) {
+        may_lack = error.empty();
+        return;
+      }
+      CAPTURE(path, error);
+      CHECK(error.empty() == may_lack);
+      if (may_lack) tested.insert(path);
+    });
+  }
+  for (const char* path : {"cluster.fabric", "software", "input.storage", "plan.expert_parallel.dispatcher",
+                           "plan.lora", "plan.mesh_order", "plan.linear_split", "post_training.stack",
+                           "post_training.generation.engine", "generation.engine", "plan.data_parallel.compression"}) {
+    CAPTURE(path);
+    CHECK(tested.count(path) == 1);
+  }
+  CHECK(tested.size() > 100);
+}
 
 TEST_CASE("a scenario takes keys that it leaves out from the catalog or from defaults", "[scenario]") {
   const Scenario s = small();

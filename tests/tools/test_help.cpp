@@ -181,6 +181,7 @@ TEST_CASE("help scenario states one default for each key, and lists the keys of 
   CHECK(text_of("plan.data_parallel.size").find("64") == std::string::npos);
   CHECK(text_of("plan.lora.rank").find("1048576") == std::string::npos);
   CHECK(text_of("cluster.nodes").ends_with("Default: 1."));
+  CHECK(text_of("site.pue").ends_with("of the site average, 1.58."));
   CHECK(help.find("prices.gpu_hour.a100") == std::string::npos);  // the map describes the prices in it
   for (const char* path :
        {"learn.data.label ", "learn.data.labels", "plan.tensor_parallel_overlap.user_buffers.overlapped",

@@ -104,6 +104,12 @@ TEST_CASE("the tools have the flags and texts of --help, without those that writ
     CHECK(names.count(name) == 1);
   for (const json& tool : tools)
     if (tool.at("name") == "bench") CHECK(tool.at("inputSchema").at("properties").contains("minbytes"));
+  std::set<std::string> takes_object;
+  for (const json& tool : tools)
+    for (const auto& [property, schema] : tool.at("inputSchema").at("properties").items())
+      if (schema.contains("type") && schema.at("type") == json{"string", "object"})
+        takes_object.insert(tool.at("name"));
+  CHECK(takes_object == std::set<std::string>{"run", "plan", "size", "sweep"});
   for (const json& tool : tools)
     if (tool.at("name") == "run") {
       CHECK(tool.at("inputSchema").at("required") == json{"scenario"});

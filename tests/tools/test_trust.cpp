@@ -267,7 +267,7 @@ TEST_CASE("a backbone that is trained without a loss is said to have none", "[tr
   const Scenario backbone = scenario("dinov2-base");
   CHECK_THAT(
       on_one_line(trust_lines(backbone)),
-      Contains("dinov2-base has no loss: its last layer, head, gives rows of width hidden, and a loss is not timed"));
+      Contains("dinov2-base has no loss: no operator of its last layer, head, computes one, and a loss is not timed"));
   const ListedLayer* end = end_without_loss(backbone);
   REQUIRE(end != nullptr);
   CHECK(end->operators.back().word == "layer_norm");

@@ -15,6 +15,7 @@ namespace topologies_test_network_design {
 
 using namespace trainyard;
 using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
 
 namespace {
 
@@ -76,8 +77,12 @@ TEST_CASE("stated leaves and spines are joined by as many cables as both take", 
     CHECK(design.fabric({}) == e.fabric);
   }
   CHECK(design_of("2:1 on rails", 64).spines() == 4);
-  CHECK_THROWS_WITH(design_of("16 leaves and 20 spines", 64), Contains("and not fewer, do not join 64 nodes"));
-  CHECK_THROWS_WITH(design_of("9 leaves and 2 spines", 64), Contains("do not join"));  // no port is left for spines
+  // What an error says is true of the nearest number, and of fewer leaves.
+  CHECK_THROWS_WITH(design_of("16 leaves and 20 spines", 64),
+                    Equals("16 leaves and 20 spines: 20 spines are more than are needed; nearest: 8"));
+  CHECK_NOTHROW(design_of("16 leaves and 8 spines", 64));
+  CHECK_THROWS_WITH(design_of("60 leaves and 1 spine", 64), Contains("one has no adapter of the 64 nodes"));
+  CHECK_THROWS_WITH(design_of("8 leaves and 2 spines", 64), Contains("do not join"));  // no port is left for spines
   CHECK_THROWS_WITH(design_of("12 leaves and 2 spines on rails", 64), Contains("on rails"));  // 8 rails
   CHECK_THROWS_WITH(design_of("2 leaves and 1 spine on rails", 64, 1), Contains("nodes of two adapters or more"));
   for (const char* wrong :

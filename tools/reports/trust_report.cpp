@@ -186,8 +186,8 @@ std::string announced_range(const Scenario& s, const std::optional<std::array<do
 std::string loss_line(const Scenario& s) {
   const ListedLayer* end = end_without_loss(s);
   if (!end) return "";
-  return fmt::format("{}{} has no loss: its last layer, {}, gives rows of width {}, and a loss is not timed\n",
-                     report_label(""), s.model.entry.name, end->name, end->width);
+  return fmt::format("{}{} has no loss: no operator of its last layer, {}, computes one, and a loss is not timed\n",
+                     report_label(""), s.model.entry.name, end->name);
 }
 
 /// Says that collectives have more GPUs of a node than were measured; "": they have not.

@@ -72,14 +72,18 @@ struct LeafShape {
   double ratio() const { return static_cast<double>(hosts) / static_cast<double>(uplinks); }
 };
 
+/// Returns true if a leaf is left over when `units` are spread evenly over so many leaves.
+bool has_empty_leaf(std::int64_t leaves, std::int64_t units) {
+  return leaves > units || ceiling(units, ceiling(units, leaves)) != leaves;
+}
+
 /// Returns the leaves of a network with stated numbers of leaves and spines; `units`: nodes, each with `hosts` adapters on
 /// one leaf, of each of `rails` equal groups of leaves. No value: they cannot be joined, or fewer spines would do.
 std::optional<LeafShape> stated_leaves(const NetworkKind& kind, std::int64_t units, std::int64_t hosts,
                                        std::int64_t rails, std::int64_t ports) {
-  if (kind.leaves < 2 || kind.leaves > ports || kind.leaves % rails != 0 || kind.leaves / rails > units)
-    return std::nullopt;
+  if (kind.leaves < 2 || kind.leaves > ports || kind.leaves % rails != 0) return std::nullopt;
+  if (has_empty_leaf(kind.leaves / rails, units)) return std::nullopt;
   LeafShape shape{ceiling(units, kind.leaves / rails) * hosts, 0, kind.leaves};
-  if (ceiling(units * hosts, shape.hosts) != kind.leaves / rails) return std::nullopt;  // a leaf without nodes
   shape.uplinks = std::min({shape.hosts, ports - shape.hosts, kind.spines * (ports / kind.leaves)});
   if (shape.uplinks < 1 || fewest_spines(shape.leaves, shape.uplinks, ports) != kind.spines) return std::nullopt;
   return shape;
@@ -99,9 +103,16 @@ LeafUnits units_of(const NetworkRequest& request, bool rails) {
 LeafShape required_leaves(const NetworkKind& kind, const NetworkRequest& request) {
   const LeafUnits all = units_of(request, kind.rails);
   if (const auto shape = stated_leaves(kind, all.units, all.hosts, all.rails, request.ports)) return *shape;
-  throw UserError(
-      fmt::format("{}: so many leaves and spines of {} ports, and not fewer, do not join {} nodes of {} adapters{}",
-                  kind.name, request.ports, request.nodes, request.adapters, kind.rails ? " on rails" : ""));
+  for (NetworkKind fewer = kind; --fewer.spines > 0;)
+    if (stated_leaves(fewer, all.units, all.hosts, all.rails, request.ports))
+      throw UserError(
+          fmt::format("{}: {} spines are more than are needed; nearest: {}", kind.name, kind.spines, fewer.spines));
+  if (kind.leaves % all.rails == 0 && has_empty_leaf(kind.leaves / all.rails, all.units))
+    throw UserError(
+        fmt::format("{}: with so many leaves, one has no adapter of the {} nodes", kind.name, request.nodes));
+  throw UserError(fmt::format("{}: so many leaves and spines of {} ports do not join {} nodes of {} adapters{}",
+                              kind.name, request.ports, request.nodes, request.adapters,
+                              kind.rails ? " on rails" : ""));
 }
 
 NetworkDesign rail_design(const NetworkKind& kind, const NetworkRequest& request) {

@@ -49,7 +49,7 @@ std::vector<OperatorKeys> all_keys(const Node& document) {
   for (const auto& [word, entry] : document.fields)
     all.push_back({word.c_str(), entry.find("meaning")->scalar.c_str(), entry.find("example")->scalar.c_str(),
                    described_keys(entry, "sizes"), described_keys(entry, "further"), described_keys(entry, "flags"),
-                   described_words(entry), described_keys(entry, "names")});
+                   described_words(entry), described_keys(entry, "names"), entry.find("loss") != nullptr});
   return all;
 }
 
@@ -61,6 +61,13 @@ const std::vector<OperatorKeys>& operator_keys() {
   return all;
 }
 
+std::vector<std::string> loss_words() {
+  std::vector<std::string> words;
+  for (const OperatorKeys& keys : operator_keys())
+    if (keys.is_loss) words.emplace_back(keys.name);
+  return words;
+}
+
 const OperatorKeys& operator_keys(const std::string& word, const Place& place) {
   return row_named(operator_keys(), word, place, "model.layers: unknown operator");
 }
@@ -68,7 +75,7 @@ const OperatorKeys& operator_keys(const std::string& word, const Place& place) {
 std::string operator_example(const OperatorKeys& keys) {
   return fmt::format(
       "{{model_type: operators, tokens: 1024, sizes: {{hidden: 1024, heads: 16}}, layers: [{{layer: example, "
-      "operators: [{}: {}]}}]}}",
+      "operators: [{}: {}]}}, {{layer: end, operators: [cross_entropy: {{classes: hidden}}]}}]}}",
       keys.name, keys.example);
 }
 

@@ -24,10 +24,14 @@ struct OperatorKeys {
   std::vector<Key> flags = {};    ///< true or false; default: false
   std::vector<OperatorWord> words = {};
   std::vector<Key> names = {};  ///< keys with a name of another operator
+  bool is_loss = false;         ///< true: it computes what training makes small
 };
 
 /// All operators, in the order of the reference.
 const std::vector<OperatorKeys>& operator_keys();
+
+/// Returns the words of the operators that compute a loss.
+std::vector<std::string> loss_words();
 
 /// Returns the keys of an operator. Throws UserError with the nearest word.
 const OperatorKeys& operator_keys(const std::string& word, const Place&);
@@ -35,7 +39,7 @@ const OperatorKeys& operator_keys(const std::string& word, const Place&);
 /// The keys of all operators: name, rows, every_rank, when.
 extern const Key kOperatorName, kOperatorRows, kOperatorEveryRank, kOperatorWhen;
 
-/// Returns a network of one layer with the operator's example, as a document's text.
+/// Returns a network with the operator's example and a layer with a loss, as a document's text.
 std::string operator_example(const OperatorKeys&);
 
 }  // namespace trainyard

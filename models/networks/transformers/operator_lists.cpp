@@ -215,9 +215,10 @@ void read_layers(const Node& item, const SizeValues& sizes, std::vector<ListedLa
       names.push_back(group.back().name);
     }
   if (group.empty()) fail(inner.place, "model.layers: expected a list of layers");
-  const Node* pattern = fields.child({"pattern",
-                                      "Order of a group's layers: their names, for example [M, M, A] or MMA if names "
-                                      "are letters. Default: each layer once, in the order of the group."});
+  const Node* pattern =
+      fields.child_unless_null({"pattern",
+                                "Order of a group's layers: their names, for example [M, M, A] or MMA if names "
+                                "are letters. Default: each layer once, in the order of the group."});
   const std::vector<std::string> order = pattern ? read_pattern(*pattern) : names;
   const std::int64_t repeat = std::max<std::int64_t>(1, read_repeat(fields, sizes));
   if (static_cast<std::size_t>(repeat) * order.size() > kMostListed)
@@ -344,10 +345,10 @@ SizeValues OperatorLists::values(double tokens) const {
 OperatorLists read_operator_lists(Fields& fields, double tokens) {
   OperatorLists lists;
   check_hugging_face(fields);
-  const Node* stated_sizes =
-      fields.child({"sizes",
-                    "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and "
-                    "of sample (1), for example {hidden: 512, heads: hidden / 64}. Default: none."});
+  const Node* stated_sizes = fields.child_unless_null(
+      {"sizes",
+       "Named sizes of a network of operators, formulas of numbers, of earlier sizes, of tokens and "
+       "of sample (1), for example {hidden: 512, heads: hidden / 64}. Default: none."});
   if (stated_sizes) {
     if (stated_sizes->kind != Node::Kind::map)
       fail(stated_sizes->place, "model.sizes: expected a map, such as {hidden: 64}");

@@ -117,6 +117,7 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
     if (!mode.stack.empty()) scenario.fields.emplace_back("software", Node::scalar_node(mode.stack, place));
     return;
   }
+  if (software->is_left_empty) return;  // its reader refuses it
   const Node* name = software->kind == Node::Kind::map ? software->find("base") : software;
   if (!name) return;  // the scenario describes the stack itself
   std::vector<std::string> fitting = mode.stacks;
@@ -172,9 +173,14 @@ const std::vector<FrameworkMode>& framework_modes() {
   return modes;
 }
 
-void drop_null_software(Node& scenario) {
-  std::erase_if(scenario.fields,
-                [](const auto& field) { return field.first == "software" && field.second.kind == Node::Kind::null; });
+void drop_null_parts(Node& scenario) {
+  const auto drop = [](Node& map, std::string_view key) {
+    std::erase_if(map.fields, [key](const auto& field) {
+      return field.first == key && field.second.kind == Node::Kind::null && !field.second.is_left_empty;
+    });
+  };
+  drop(scenario, "software");
+  if (Node* cluster = scenario.find("cluster")) drop(*cluster, "fabric");
 }
 
 const FrameworkMode* apply_framework_mode(Node& scenario) {

@@ -31,8 +31,9 @@ struct FrameworkMode {
 /// Returns all modes: pytorch-dp, pytorch-ddp, …, by the names that `plan.strategy` takes.
 const std::vector<FrameworkMode>& framework_modes();
 
-/// Removes `software: null`, which is as if the key were absent: the strategy may then choose the stack.
-void drop_null_software(Node& scenario);
+/// Removes `software: null` and `cluster.fabric: null`, which are as if the keys were absent: the strategy may then choose
+/// the stack, and the type of node the fabric. Leaves keys after which nothing is written, which readers refuse.
+void drop_null_parts(Node& scenario);
 
 /// If the scenario has `plan.strategy`, adds the keys that the scenario leaves out, with the values of that mode:
 /// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, and `software`. With `plan.communication: ring` also

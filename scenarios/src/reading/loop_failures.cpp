@@ -31,7 +31,7 @@ FailureChoice read_loop_failures(Fields& faults, const Scenario& s, const Catalo
   const ClusterSpec machine = loop_machine(s);
   FailureChoice choice = read_failures(faults, {machine, s.ranks(), 0, false}, catalog);
   if (!choice.is_given()) return choice;
-  const Node* restart = faults.child("restart");
+  const Node* restart = faults.child_unless_null("restart");
   if (restart && choice.recovery.elastic)
     fail(restart->place, "faults.restart.elastic: not modelled with post_training; expected false");
   if (restart && loop.has_own_nodes() && choice.recovery.spares)

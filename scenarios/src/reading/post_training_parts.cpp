@@ -160,10 +160,10 @@ TrainingLength read_loop_length(Fields& section) {
 
 std::vector<WeightTransfer> read_transfers(Fields& section, const Catalog& catalog, const RlStack& stack, bool apart,
                                            bool shared) {
-  const Node* stated =
-      section.child({"weights",
-                     "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list "
-                     "weight-transfers), or a map such as {rate: 40 GB/s}. Default: that of the stack."});
+  const Node* stated = section.child_unless_null(
+      {"weights",
+       "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list "
+       "weight-transfers), or a map such as {rate: 40 GB/s}. Default: that of the stack."});
   std::vector<Node> entries;
   const auto add = [&](const std::string& name) { entries.push_back(Node::scalar_node(name, section.place())); };
   if (stated) entries.push_back(*stated);
@@ -305,9 +305,10 @@ SpeculationChoice read_speculation(Fields& section, const Catalog& catalog, cons
       kMostDraftTokens);
   choice.acceptance =
       fields.number({"acceptance", "Probability that the model accepts a drafted token, for example 0.7."}, 0, 1);
-  const Node* draft = fields.child({"draft",
-                                    "Model that drafts: a network, for example gpt2 (trainyard list networks), or mtp, "
-                                    "a further layer of the model. Default: mtp."});
+  const Node* draft =
+      fields.child_unless_null({"draft",
+                                "Model that drafts: a network, for example gpt2 (trainyard list networks), or mtp, "
+                                "a further layer of the model. Default: mtp."});
   if (draft && !(draft->kind == Node::Kind::scalar && draft->scalar == "mtp"))
     choice.draft = read_network_entry(catalog.resolve("network", *draft));
   fields.finish();

@@ -185,12 +185,12 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     spec.node = read_changed_node(fields, catalog);
   }
   read_taken_out(spec, fields);
-  const Node* fabric =
-      fields.child({"fabric",
-                    "Network that joins the nodes, for example leaf-spine (trainyard list fabrics). {base: NAME, "
-                    "oversubscription: 2}: leaf switches have half as much rate up as to their hosts; {base: NAME, "
-                    "sharp: true}: its switches sum for NCCL (InfiniBand SHARP).",
-                    "with several nodes, unless links of their chips join them"});
+  const Node* fabric = fields.child_unless_null(
+      {"fabric",
+       "Network that joins the nodes, for example leaf-spine (trainyard list fabrics). {base: NAME, "
+       "oversubscription: 2}: leaf switches have half as much rate up as to their hosts; {base: NAME, "
+       "sharp: true}: its switches sum for NCCL (InfiniBand SHARP).",
+       "with several nodes, unless links of their chips join them"});
   Node default_fabric;  // that of the type of node
   if (!fabric && !spec.node.fabric.empty()) {
     default_fabric = Node::scalar_node(spec.node.fabric, fields.place_of("node"));

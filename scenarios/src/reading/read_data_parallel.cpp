@@ -245,9 +245,10 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
 }
 
 void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
-  const Node* node = fields.child({"compression",
-                                   "Compressor of gradients, for example {name: top-k, density: 0.01} (trainyard list "
-                                   "compressors). Default: none."});
+  const Node* node =
+      fields.child_unless_null({"compression",
+                                "Compressor of gradients, for example {name: top-k, density: 0.01} (trainyard list "
+                                "compressors). Default: none."});
   if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
   choice.compression = read_compressor(*node);
   choice.compression_place = node->place;
@@ -269,9 +270,10 @@ void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& s
 
 void read_devices(OffloadChoice& offload, Fields& data_parallel) {
   const std::vector<std::string> devices{"none", "cpu", "nvme"};
-  const Node* node = data_parallel.child({"offload",
-                                          "Device that keeps optimizer states outside the GPU, for example cpu, or "
-                                          "{optimizer: nvme, parameters: cpu}. Default: none."});
+  const Node* node =
+      data_parallel.child_unless_null({"offload",
+                                       "Device that keeps optimizer states outside the GPU, for example cpu, or "
+                                       "{optimizer: nvme, parameters: cpu}. Default: none."});
   if (!node) return;
   offload.place = node->place;
   if (node->kind == Node::Kind::scalar) {

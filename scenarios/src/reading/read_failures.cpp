@@ -204,10 +204,10 @@ void read_interval(FailureChoice& choice, Fields& fields) {
 }
 
 void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpec& cluster, const Catalog& catalog) {
-  const Node* node =
-      fields.child({"storage",
-                    "Storage of checkpoints: a name, for example nfs-10g (trainyard list storages), local (drives of "
-                    "the nodes), or a map. Default: none; then write and load must be given."});
+  const Node* node = fields.child_unless_null(
+      {"storage",
+       "Storage of checkpoints: a name, for example nfs-10g (trainyard list storages), local (drives of "
+       "the nodes), or a map. Default: none; then write and load must be given."});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;

@@ -94,9 +94,10 @@ void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluste
 
 void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   InputSupply& supply = choice.supply;
-  const Node* storage = fields.child({"storage",
-                                      "Storage of the samples: a name, for example nfs-10g (trainyard list storages), "
-                                      "local (drives of the node), or a map. Default: local."});
+  const Node* storage =
+      fields.child_unless_null({"storage",
+                                "Storage of the samples: a name, for example nfs-10g (trainyard list storages), "
+                                "local (drives of the node), or a map. Default: local."});
   constexpr const char* with_shared = "with a storage that nodes share";
   if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
     supply.store = SampleStore::drives;
@@ -180,7 +181,7 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   InputSupply& supply = choice.supply;
   read_dataset(supply, fields.required_child("dataset"));
   read_store(choice, fields, catalog);
-  if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
+  if (const Node* decode = fields.child_unless_null("decode")) read_decode(supply, *decode, cluster);
   supply.readers = fields.integer_within<int>(
       {"readers",
        "Number of threads of a node that read samples, for example 4. Default: as many as decode, at least 1."},
@@ -198,9 +199,10 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
     fields.refuse("prefetch", "nothing is fetched ahead with overlap: none");
   choice.prefetch = fields.integer_within<int>(
       {"prefetch", "Number of batches that are prepared ahead, for example 4."}, 1, kMostPrefetch, 2);
-  if (const Node* cache = fields.child({"cache",
-                                        "Host memory of each node that caches samples, for example {size: 200 GB, "
-                                        "policy: lru}. Default: no cache."}))
+  if (const Node* cache =
+          fields.child_unless_null({"cache",
+                                    "Host memory of each node that caches samples, for example {size: 200 GB, "
+                                    "policy: lru}. Default: no cache."}))
     read_cache(supply, *cache, cluster);
   supply.order = fields.one_of({"order", "Order in which files are read in an epoch: sequential or shuffled."},
                                {"sequential", "shuffled"}, ReadOrder::sequential);

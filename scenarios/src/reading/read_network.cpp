@@ -192,25 +192,28 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   model.options.flash_attention = plan.boolean(
       {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: the stack's."},
       fusions.flash_attention);
-  if (const Node* lora = plan.child({"lora",
-                                     "Training of low-rank adapters in place of the network, for example {rank: 16, "
-                                     "targets: [linear_qkv]}. Default: the network itself is trained."})) {
+  if (const Node* lora =
+          plan.child_unless_null({"lora",
+                                  "Training of low-rank adapters in place of the network, for example {rank: 16, "
+                                  "targets: [linear_qkv]}. Default: the network itself is trained."})) {
     if (!model.entry.transformer())
       fail(lora->place, "plan.lora: only the linear layers of a transformer have adapters");
     model.options.adapters = read_lora(*lora);
   }
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
-  if (const Node* unpadded = plan.child({"unpadded",
-                                         "Sequences of different lengths without padding, for example {mean_length: "
-                                         "300}. Default: each has plan.seq_length tokens."})) {
+  if (const Node* unpadded =
+          plan.child_unless_null({"unpadded",
+                                  "Sequences of different lengths without padding, for example {mean_length: "
+                                  "300}. Default: each has plan.seq_length tokens."})) {
     if (!model.entry.transformer())
       fail(unpadded->place, "plan.unpadded: only the sequences of a transformer have padding");
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
   }
-  if (const Node* wide = plan.child({"bf16_blocks",
-                                     "Blocks at either end whose products stay in bf16 under fp8 or fewer bits, for "
-                                     "example {first: 1, last: 1}. Default: none."})) {
+  if (const Node* wide =
+          plan.child_unless_null({"bf16_blocks",
+                                  "Blocks at either end whose products stay in bf16 under fp8 or fewer bits, for "
+                                  "example {first: 1, last: 1}. Default: none."})) {
     Fields fields(*wide, "plan.bf16_blocks");
     constexpr std::int64_t most = 1 << 20;
     model.wide_blocks_first =

@@ -65,9 +65,10 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
 /// Reads `all-to-all`, which is the library's, or a dispatcher of the catalog.
 void read_dispatcher(PlanChoice& choice, Fields& fields) {
   Sharding& sharding = choice.sharding;
-  const Node* named = fields.child({"dispatcher",
-                                    "Library that sends tokens to their experts: all-to-all (of the collective "
-                                    "library), deepep or hybridep; for example deepep. Default: all-to-all."});
+  const Node* named =
+      fields.child_unless_null({"dispatcher",
+                                "Library that sends tokens to their experts: all-to-all (of the collective "
+                                "library), deepep or hybridep; for example deepep. Default: all-to-all."});
   if (named && named->scalar != "all-to-all") {
     choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
     choice.dispatcher_place = named->place;
@@ -167,7 +168,7 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
     fail(plan.place_of("pipeline_parallel"),
          fmt::format("plan.pipeline_parallel: {}, but plan.pipeline.stages has {}", choice.mesh.pipeline, stages));
   static const Node none;
-  const Node* node = plan.child("pipeline");
+  const Node* node = plan.child_unless_null("pipeline");
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
   const std::string named = fields.text(
@@ -231,10 +232,10 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
 
 /// Reads the order of the axes of the mesh. Throws UserError unless each axis is named once.
 void read_order(PlanChoice& choice, Fields& plan) {
-  const Node* node =
-      plan.child({"mesh_order",
-                  "Axes of the mesh of ranks, from neighbours to far apart: a permutation of [tensor, context, data, "
-                  "pipeline], for example [tensor, data, pipeline, context]. Default: this order."});
+  const Node* node = plan.child_unless_null(
+      {"mesh_order",
+       "Axes of the mesh of ranks, from neighbours to far apart: a permutation of [tensor, context, data, "
+       "pipeline], for example [tensor, data, pipeline, context]. Default: this order."});
   if (!node) return;
   const auto refuse = [](const Place& where, const std::string& why) {
     fail(where, fmt::format("plan.mesh_order: {}; tensor, context, data and pipeline are expected, each once, from "

@@ -16,7 +16,7 @@ constexpr double kNearlyFull = 0.92;     ///< share of a pack from which on its 
 
 /// Reads the engines.
 void read_engines(PostTrainingChoice& choice, Fields& fields, const Catalog& catalog) {
-  const Node* engine = fields.child(
+  const Node* engine = fields.child_unless_null(
       {"engine",
        "Inference engine: a name, for example vllm (trainyard list engines), or a map of its figures. Default: vllm."});
   choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
@@ -253,9 +253,10 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   std::vector<std::string> needed{"answer_tokens", "prompts", "prompt_tokens"};
   if (has_rollouts) needed.emplace_back("generation");
   section.require_all(needed);
-  const Node* stack = section.child({"stack",
-                                     "Software of the loop: a name, for example nemo-rl (trainyard list rl-stacks), or "
-                                     "a map of its figures. Default: nemo-rl."});
+  const Node* stack =
+      section.child_unless_null({"stack",
+                                 "Software of the loop: a name, for example nemo-rl (trainyard list rl-stacks), or "
+                                 "a map of its figures. Default: nemo-rl."});
   choice->stack = read_rl_stack(catalog.resolve("rl-stack", stack ? *stack : Node::scalar_node("nemo-rl", node.place)));
   choice->prompts = section.integer_within<std::int64_t>({"prompts", "Number of prompts of a step, for example 64."}, 1,
                                                          kMostLoopSamples);

@@ -288,7 +288,7 @@ void share_tables(Scenario& s, bool is_stated) {
 
 /// `base`: a scenario that was read before and differs only in its plan. Null: none.
 Scenario read(Node document, const std::string& name, const Scenario* base = nullptr) {
-  drop_null_software(document);
+  drop_null_parts(document);
   if (const Node* jobs = document.find("jobs"))
     fail(jobs->key_place, "jobs: several trainings on one cluster; expected one training, or `trainyard share FILE`");
   if (const Node* trainings = document.find("trainings"))
@@ -312,9 +312,10 @@ Scenario read(Node document, const std::string& name, const Scenario* base = nul
                                            "named network, {base: NAME, KEY: VALUE} (trainyard list networks)."});
   const Node& plan_node = root.required_child("plan");
   const Node* input = root.child_unless_null("input");
-  const Node* measured = root.child({"measured",
-                                     "Measured values of this run, which the simulation is compared with, for example "
-                                     "{step_time: 1.2 s, source: our run of May}. Default: none."});
+  const Node* measured =
+      root.child_unless_null({"measured",
+                              "Measured values of this run, which the simulation is compared with, for example "
+                              "{step_time: 1.2 s, source: our run of May}. Default: none."});
   const Node *faults = root.child_unless_null("faults"), *learn = root.child_unless_null("learn");
   root.child_unless_null(
       {"post_training",

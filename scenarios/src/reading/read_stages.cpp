@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/networks/transformers/operator_keys.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/nearest.hpp"
 #include "sim/stable_sort.hpp"
@@ -83,10 +84,11 @@ void spread_sharding(PlanChoice& choice) {
 }
 
 void read_linear_split(Sharding& sharding, Fields& fields, const char* tensor) {
-  const Node* entry = fields.child({"linear_split",
-                                    "How the linear layers of an mlp are split over tensor ranks: pairs (by columns "
-                                    "and rows in turn), columns, rows or replicated; or a list with one of the last "
-                                    "three for each layer; for example columns. Default: pairs."});
+  const Node* entry =
+      fields.child_unless_null({"linear_split",
+                                "How the linear layers of an mlp are split over tensor ranks: pairs (by columns "
+                                "and rows in turn), columns, rows or replicated; or a list with one of the last "
+                                "three for each layer; for example columns. Default: pairs."});
   if (!entry) return;
   const std::string what = fields.what() + ".linear_split";
   const auto split_of = [&what](const Node& node, bool for_all_layers) {
@@ -156,8 +158,10 @@ void check_stages(Scenario& s) {
 
 const ListedLayer* end_without_loss(const Scenario& s) {
   const TransformerConfig* config = s.model.entry.transformer();
-  if (s.plan.inference || !config || !config->lists || config->lists->layers.back().width.empty()) return nullptr;
-  return &config->lists->layers.back();
+  if (s.plan.inference || !config || !config->lists) return nullptr;
+  const ListedLayer& end = config->lists->layers.back();
+  const auto computes_loss = [](const ListedOperator& op) { return operator_keys(op.word, op.place).is_loss; };
+  return std::ranges::any_of(end.operators, computes_loss) ? nullptr : &end;
 }
 
 void refuse_missing_parts(const Scenario& s) {
@@ -166,9 +170,10 @@ void refuse_missing_parts(const Scenario& s) {
   const bool is_written = model && model->find("layers");
   if (const ListedLayer* end = end_without_loss(s); end && is_written)
     fail(end->place,
-         fmt::format("model.layers: {}, the last layer, gives rows of width {}, and nothing computes a loss to train "
-                     "with; expected cross_entropy as its last operator, without width, or plan.mode: inference",
-                     end->name, end->width));
+         fmt::format(
+             "model.layers: no operator of {}, the last layer, computes a loss to train with; expected {} as its "
+             "last operator, or plan.mode: inference",
+             end->name, fmt::join(loss_words(), " or ")));
   const Node* plan = s.document.find("plan");
   const Node* modules = plan ? plan->find("recompute_modules") : nullptr;
   if (!modules) return;

@@ -25,7 +25,7 @@ void check_stages(Scenario&);
 
 /// The parts of blocks that plan.recompute_modules names, as Megatron-Core does, in the order of RecomputedPart.
 constexpr std::array<const char*, 6> kRecomputedModules{"layernorm", "moe_act", "mla_up_proj", "moe", "mlp", "mlp_act"};
-/// The last layer of a network of operators that is trained although none of its layers computes a loss. Null: there is a
+/// The last layer of a network of operators that is trained although none of its operators computes a loss. Null: there is a
 /// loss, or the plan is one of inference.
 const ListedLayer* end_without_loss(const Scenario&);
 /// Throws UserError if the scenario writes a network without a loss, or if plan.recompute_modules names a part that no

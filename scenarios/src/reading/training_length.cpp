@@ -51,7 +51,10 @@ TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& 
   TrainingEnds::RankZeroWork alone;
   alone.place = node.place;
   alone.time = fields.seconds({"time", "Time in which rank 0 works alone, for example 10 s."}, Seconds{0});
-  if (fields.has({"every", "Steps between two times of that work, for example 1000. Default: only at the end."}))
+  if (fields.has(
+          {"every",
+           "Steps between two times of that work, which also comes at the end, for example 1000. Default: only at the "
+           "end."}))
     alone.interval_steps = count_of(fields, "every");
   if (const Node* store = fields.child_unless_null(
           {"checkpoint",
@@ -108,8 +111,8 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
           {"rank_0",
            "Work that only rank 0 does, while the others wait: {time: 10 s, every: 1000, checkpoint: local | STORAGE, "
            "states: true (also those of the optimizer), log: {to: STORAGE, line: 100 B, every: 1}, evaluate: {samples: "
-           "10000, micro_batch_size: 32}}. time and checkpoint come after each `every` steps (without every: only at "
-           "the end), evaluate at the end. Default: none."}))
+           "10000, micro_batch_size: 32}}. time and checkpoint come after each `every` steps and at the end (without "
+           "every: only at the end), evaluate at the end. Default: none."}))
     ends.rank_zero_work = read_rank_zero_work(*alone, catalog);
   const Node* node =
       fields.child_unless_null({"evaluate",

@@ -280,7 +280,7 @@ Node sized_scenario(const Node& original, const std::string& model, const NodeTy
   Node cluster = Node::empty_map(document.place);
   const Node* own_cluster = document.find("cluster");
   const Node* fabric = own_cluster ? own_cluster->find("fabric") : nullptr;
-  const Node bought_fabric = fabric ? *fabric : size_scalar("nonblocking");
+  const Node bought_fabric = fabric && fabric->kind != Node::Kind::null ? *fabric : size_scalar("nonblocking");
   const std::string& owned_name = beside ? beside->node.name : node.name;
   const Purchase::OwnedFabric* owned = purchase ? purchase->owned_fabric(owned_name) : nullptr;
   if (owned && !beside && nodes > purchase->number_owned(owned_name)) owned = nullptr;  // more of them are bought
@@ -361,7 +361,8 @@ FewestNodes find_fewest_nodes(int guess, const NodeCounts& counts) { return Fewe
 void set_checkpoint_times(Node& faults, const Scenario& step) {
   Node* checkpoint = faults.find("checkpoint");
   const Node* store = checkpoint ? checkpoint->find("storage") : nullptr;
-  if (!store || (store->kind == Node::Kind::scalar && store->scalar == "local")) return;
+  if (!store || store->kind == Node::Kind::null || (store->kind == Node::Kind::scalar && store->scalar == "local"))
+    return;
   const Storage storage = read_storage(Catalog().resolve("storage", *store));
   if (storage.lanes != 0) return;  // the storage is a drive of the host
   const NodeType& host = step.cluster.node;
