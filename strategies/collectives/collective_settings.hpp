@@ -53,12 +53,6 @@ enum class Fidelity : std::uint8_t { messages, flows, modelled };
 const char* name_of(Fidelity);
 Fidelity parse_fidelity(const std::string&);
 
-/// A ring, and its weight when the bytes are divided among rings.
-struct WeightedRing {
-  RingOrder order;
-  int weight = 1;
-};
-
 /// Switches that reduce the data passing through them. In a group of n ranks, switch k is member n + k.
 struct SwitchTree {
   std::vector<int> of_member;  ///< for each rank: the switch that it is wired to

@@ -1,7 +1,7 @@
 #pragma once
 #include "models/hardware/node.hpp"
 #include "sim/shared_results.hpp"
-#include "strategies/collectives/collective_settings.hpp"
+#include "strategies/collectives/numbering.hpp"
 #include "topologies/analysis/rings.hpp"
 
 namespace trainyard {

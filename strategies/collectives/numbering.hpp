@@ -23,6 +23,12 @@ struct RingOrder {
   }
 };
 
+/// A ring, and its weight when the bytes are divided among rings.
+struct WeightedRing {
+  RingOrder order;
+  int weight = 1;
+};
+
 /// Maps the numbers 0 … size−1 of a view to members of a group: to all of them or to every k-th, in any order. The same
 /// algorithm then runs on any such members. A numbering is cheap to copy: it refers to a ring's order and does not own
 /// it.

@@ -318,7 +318,7 @@ TEST_CASE("between nodes whose GPUs form a full mesh, the adapters limit a model
   CHECK(fast <= usual);
 }
 
-TEST_CASE("some GPUs of a full mesh have rings over all links between them, on any node and in any order",
+TEST_CASE("some GPUs of a full mesh have as many rings as their links allow, on any node and in any order",
           "[collectives]") {
   const Catalog catalog;
   int nodes = 0;
@@ -327,19 +327,21 @@ TEST_CASE("some GPUs of a full mesh have rings over all links between them, on a
     if (!has_full_mesh(node)) continue;
     CAPTURE(name);
     ++nodes;
-    const NodeRings rings(node);
+    const auto rings = std::make_shared<NodeRings>(node);
     for (int size = 3; size <= node.gpus; ++size) {
       CollectiveSettings settings;
-      settings.node_rings = std::make_shared<NodeRings>(node);
+      settings.node_rings = rings;
       std::vector<int> gpus;
       for (int k = 0; k < size; ++k) gpus.push_back(node.gpus + (5 * k + 2) % node.gpus);  // of the second node
       if (std::gcd(5, node.gpus) > 1) continue;
       settings.place(std::vector<int>(gpus.size(), 1), gpus);
-      CHECK(modelled_rings(settings, size) == 2 * ((size - 1) / 2) * node.nvlink_mesh.front().links);
+      const int links = node.nvlink_mesh.front().links, of_single_links = 2 * ((size - 1) / 2) * links;
+      CHECK(modelled_rings(settings, size) >= of_single_links);  // parallel links can be in different rings
+      if (links == 1) CHECK(modelled_rings(settings, size) == of_single_links);
       std::map<std::pair<int, int>, int> uses;
       for (const GroupFlow::Edge& edge : modelled_flow(Operation::all_gather, settings, gpus).edges)
         uses[{edge.from, edge.to}] += edge.weight;
-      for (const auto& [ends, used] : uses) CHECK(used <= node.nvlink_mesh.front().links);
+      for (const auto& [ends, used] : uses) CHECK(used <= links);
     }
   }
   CHECK(nodes > 5);
