@@ -233,7 +233,11 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   WhatIf faster{"HCA", 2, Seconds{1}};
   faster.goodput = 0.9;
   faster.compared_with.value = 2;
-  Answer answer{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
+  WhatIf without_goodput{"HCA", 2, Seconds{1}};
+  without_goodput.goodput_refused = "it ends before a failure";
+  FailureWhatIf without_training;
+  without_training.refused = "it ends before a failure";
+  Answer answer{r, {faster, without_goodput}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{without_training}}};
   answer.result.refused_what_ifs = {{}};
   const json full_json = answer_json(answer, true);
   CHECK(full_json.at("what_if")[0].at("saves_share") == 0.5);
