@@ -282,7 +282,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
       mlperf-v6-lora-gh200 0.118 maxtext-v5e-128b 0.015 mlperf-5-405b 0.027 mlperf-5.1-lora 0.048
       mlperf-5.1-lora-nvfp4 0.071 mlperf-5.0-lora-gb200 0.063 mlperf-5-lora-h200 0.021 mlperf-5.1-8b 0.087
       mlperf-5.1-8b-nvfp4 0.071 mlperf-v6-deepseek-v3-gb300 0.053 mlperf-v6-gpt-oss-20b-gb300 0.128
-      mlperf-5-amd-8b 0.028 mlperf-5-amd-lora 0.051 mlperf-6-8b 0.043 mlperf-6-lora 0.093 mlperf-6-flux 0.028
+      mlperf-5-amd-8b 0.028 mlperf-5-amd-lora 0.051 mlperf-6-8b 0.043 mlperf-6-lora 0.097 mlperf-6-flux 0.028
       primus-linear-attention 0.240 titan-70B 0.032 titan-405B-512 0.079 titan-405B-128 0.120
       titan-8B-h200 0.007 titan-llama3-a100 0.030 dgxc-h100-nemotron-15b 0.025 dgxc-h100-nemotron4-340b 0.059
       dgxc-h100-grok-1 0.090 dgxc-gb200-grok-1 0.134 dgxc-h100-maxtext-70b 0.047 automodel-lora 0.036
