@@ -98,6 +98,8 @@ TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unl
   const std::string one_by_one = stated + ", expert_launches_in_16_bits: true";
   CHECK(launches("bf16", one_by_one, "") - launches("bf16", "", "") == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));
   CHECK(launches("fp8", one_by_one, "") == Approx(launches("fp8", stated, "")));
+  const std::string both = one_by_one + ", paired_launches: 400";  // paired passes have further launches in fp8 alone
+  CHECK(launches("bf16", both, beside) == Approx(launches("bf16", one_by_one, beside)));
 }
 
 TEST_CASE("each linear layer in fp8 has the launches that its stack states, in both passes", "[launch-blocking]") {

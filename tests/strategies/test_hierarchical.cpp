@@ -332,7 +332,8 @@ TEST_CASE("some GPUs of a full mesh have as many rings as their links allow, on 
       CollectiveSettings settings;
       settings.node_rings = rings;
       std::vector<int> gpus;
-      for (int k = 0; k < size; ++k) gpus.push_back(node.gpus + (5 * k + 2) % node.gpus);  // of the second node
+      for (int k = 0; k < size; ++k)
+        gpus.push_back(node.gpus + (5 * k + 2) % node.gpus);  // they are on the second node
       if (std::gcd(5, node.gpus) > 1) continue;
       settings.place(std::vector<int>(gpus.size(), 1), gpus);
       const int links = node.nvlink_mesh.front().links, of_single_links = 2 * ((size - 1) / 2) * links;

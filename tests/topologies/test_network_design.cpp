@@ -77,7 +77,7 @@ TEST_CASE("stated leaves and spines are joined by as many cables as both take", 
     CHECK(design.fabric({}) == e.fabric);
   }
   CHECK(design_of("2:1 on rails", 64).spines() == 4);
-  // What an error says is true of the nearest number, and of fewer leaves.
+  // Each error says the truth about the nearest number, and about fewer leaves.
   CHECK_THROWS_WITH(design_of("16 leaves and 20 spines", 64),
                     Equals("16 leaves and 20 spines: 20 spines are more than are needed; nearest: 8"));
   CHECK_NOTHROW(design_of("16 leaves and 8 spines", 64));

@@ -264,7 +264,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   const double launches = l.options.expert_layer_launches,
-               paired = l.sharding().pairs_passes ? l.options.paired_launches : 0,
+               paired = l.sharding().pairs_passes && l.products().is_used ? l.options.paired_launches : 0,
                an_expert = l.options.expert_launches + (weighs_biases(l) ? 2 : 0);
   const bool counts = l.products().is_used || l.options.expert_launches_in_16_bits;
   if (launches > 0 && counts && l.sharding().expert_capacity == 0)
