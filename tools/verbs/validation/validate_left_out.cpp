@@ -28,11 +28,11 @@ std::vector<MeasuredFamily> families_of_fit() {
 }
 
 int validate_left_out(const ValidationRequest& request) {
+  const std::vector<MeasuredFamily> families = measured_families({request.set}, request.families);
   LeftOutOptions options;
-  for (const MeasuredFamily& family : measured_families({request.set}, request.families))
-    options.families.push_back(family.name);
-  const std::vector<MeasuredFamily> fitted_to = families_of_fit();
-  const std::vector<RefittedFamily> all = leave_out_each(fitted_to, options);
+  for (const MeasuredFamily& family : families) options.families.push_back(family.name);
+  const std::vector<RefittedFamily> all =
+      request.set == kUnfittedSet ? predict_unfitted(families) : leave_out_each(families_of_fit(), options);
   TextTable table{"family", ">n", ">fitted to it too", ">left out", ">worst", ">signed mean", ">rank"};
   std::string constants;
   Json sets = Json::array();

@@ -6,6 +6,7 @@
 
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/units.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
@@ -82,20 +83,25 @@ std::string refusals_and_misfits(const Predictions& all) {
   return text;
 }
 
-/// Says how many measured steps lie in the 80 % intervals that `run` prints, by rows and as a mean over the families.
-/// Empty if none has an interval.
+/// Says how many measured steps lie in the 80 % intervals that the steps of all other families leave, by rows and as a
+/// mean over the families. Empty if none has an interval.
 std::string covered_steps(const Predictions& all) {
   std::vector<CoveredRow> rows;
-  for (const FamilyPrediction& family : all)
+  ProgressLine progress;
+  for (std::size_t f = 0; f < all.size(); ++f) {
+    progress.show(fmt::format("intervals of steps: family {} of {}", f + 1, all.size()));
+    const FamilyPrediction& family = all[f];
+    const DoubtWithoutFamily without(kept_left_out_steps(), family.name);
     for (const RunPrediction& run : family.runs)
       if (run.doubt.exists() && run.measured.is_given())
         rows.push_back(covered_row(family.name, run.measured.step_time.value / run.step_time, [&](double probability) {
-          return DoubtModel::shipped().range(run.doubt, probability);
+          return without.model().range(without.doubt(run.profile), probability);
         }));
+  }
   if (rows.empty()) return "";
   const ClassCoverage coverage = coverage_of("", 0, rows);
   return fmt::format(
-      "80 % intervals of run hold {} of {} measured steps ({}; {} on average over the families); median half width "
+      "80 % intervals without its family hold {} of {} measured steps ({}; {} on average over the families); median half width "
       "±{}\n",
       std::ranges::count_if(rows, [](const CoveredRow& row) { return row.inside[kLikelyIndex]; }), rows.size(),
       percent(coverage.by_steps[kLikelyIndex]), percent(coverage.by_families[kLikelyIndex]),
@@ -160,7 +166,7 @@ void check_judged(const FamilyPrediction& family, const std::string& file) {
 int validate_runs(const ValidationRequest& request) {
   std::string unfinished;
   // The intervals were fitted to the other sets.
-  const bool judges_intervals = request.set == "outside-the-fit" || request.set.ends_with(".yaml");
+  const bool judges_intervals = request.set == kUnfittedSet || request.set.ends_with(".yaml");
   const Predictions all =
       predict_families(measured_families({request.set}, request.families), &unfinished, judges_intervals);
   const bool shipped = !request.set.ends_with(".yaml");

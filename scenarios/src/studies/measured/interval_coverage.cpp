@@ -44,6 +44,9 @@ ClassCoverage coverage_of_rule(const CoverageClassRule& rule, const std::vector<
 
 }  // namespace
 
+DoubtWithoutFamily::DoubtWithoutFamily(const std::vector<LeftOutStep>& all, const std::string& family)
+    : model_(DoubtModel::fit(all, family)), others_(all, family) {}
+
 CoveredRow covered_row(const std::string& family, double measured, const std::function<StepRange(double)>& range) {
   CoveredRow row{family};
   for (std::size_t p = 0; p < row.inside.size(); ++p) {
@@ -93,14 +96,13 @@ std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) 
   for (const auto& [family, rows] : families) {
     end_if_interrupted();
     progress.show(fmt::format("intervals of steps: family {} of {}", ++begun, families.size()));
-    const Experience others(all, family);
-    const DoubtModel doubt = DoubtModel::fit(all, family);
+    const DoubtWithoutFamily without(all, family);
     for (const LeftOutStep& row : rows) {
-      const StepDoubt step_doubt = doubt.doubt(row.profile, others);
-      const auto range = [&](double probability) { return doubt.range(step_doubt, probability); };
+      const StepDoubt doubt = without.doubt(row.profile);
+      const auto range = [&](double probability) { return without.model().range(doubt, probability); };
       CoveredStep& c = covered.emplace_back(CoveredStep{covered_row(family, std::exp(-row.left_out), range), row});
-      c.known_stack = others.has_product(row.profile);
-      c.expected_error = doubt.expected_error(step_doubt);
+      c.known_stack = without.others().has_product(row.profile);
+      c.expected_error = without.model().expected_error(doubt);
     }
   }
   return covered;

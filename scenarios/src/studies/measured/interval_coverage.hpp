@@ -21,6 +21,19 @@ struct CoveredRow {
   double error = 0;              ///< |measured / predicted - 1|
   double expected_error = 0;     ///< the error to expect, by the same doubt as the intervals; 0: not stated
 };
+/// The doubt of a family's steps by the measured steps of all others.
+class DoubtWithoutFamily {
+ public:
+  DoubtWithoutFamily(const std::vector<LeftOutStep>&, const std::string& family);
+  StepDoubt doubt(const StepProfile& profile) const { return model_.doubt(profile, others_); }
+  const DoubtModel& model() const { return model_; }
+  const Experience& others() const { return others_; }
+
+ private:
+  DoubtModel model_;
+  Experience others_;
+};
+
 /// Compares a measured value, as a multiple of the predicted one, with its intervals. `range` returns the interval of a
 /// probability as factors of the predicted value.
 CoveredRow covered_row(const std::string& family, double measured, const std::function<StepRange(double)>& range);

@@ -370,6 +370,12 @@ std::vector<RefittedFamily> leave_out_each(const std::vector<MeasuredFamily>& fa
   return Refitting(families, options, true).without_each();
 }
 
+std::vector<RefittedFamily> predict_unfitted(const std::vector<MeasuredFamily>& families) {
+  std::vector<RefittedFamily> all;
+  for (const FamilyPrediction& family : predict_families(families, nullptr, true)) all.push_back({family, family, {}});
+  return all;
+}
+
 std::vector<RefittedFamily> refit_to_all(const std::vector<MeasuredFamily>& families) {
   LeftOutOptions options;
   options.rows_of_family = 40;  // the default of 8 is too few for a family of 720 rows
@@ -381,7 +387,8 @@ std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vecto
   for (const RefittedFamily& family : families)
     for (std::size_t row = 0; row < family.now.runs.size(); ++row) {
       const RunPrediction &fitted = family.now.runs[row], &left_out = family.refitted.runs[row];
-      if (!fitted.refused.empty() || !left_out.refused.empty()) continue;
+      if (!fitted.refused.empty() || !left_out.refused.empty() || !fitted.doubt.exists()) continue;
+      if (!fitted.measured.is_given()) continue;
       rows.push_back({set, family.now.name, fitted.id, left_out.profile, log_error(fitted), log_error(left_out)});
       rows.back().profile.path = fitted.profile.path;
     }

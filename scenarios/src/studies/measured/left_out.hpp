@@ -20,7 +20,8 @@ struct RefittedFamily {
   std::vector<RefittedConstant> constants;
 };
 
-/// Returns the errors of all steps that can be predicted with the catalog's constants and with the refitted ones.
+/// Returns the errors of all steps that have an interval and can be predicted with the catalog's constants and with the
+/// refitted ones.
 std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {
@@ -38,6 +39,9 @@ struct LeftOutOptions {
 /// families do not determine is removed from the entry. The family is then simulated with these constants. Constants
 /// that `fit` writes from tables of kernels and collectives do not change. Deterministic.
 std::vector<RefittedFamily> leave_out_each(const std::vector<MeasuredFamily>&, const LeftOutOptions& = {});
+
+/// Predicts families to which no constant was fitted: without them, the constants are those of the catalog.
+std::vector<RefittedFamily> predict_unfitted(const std::vector<MeasuredFamily>&);
 
 /// Predicts all families with constants that are refitted to all of them. Constants that they do not determine do not
 /// change. The refit minimizes the mean over the families of their mean |predicted / measured - 1|, with the

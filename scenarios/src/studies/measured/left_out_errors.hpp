@@ -10,6 +10,9 @@
 
 namespace trainyard {
 
+/// The set of measured runs to which no constant is fitted.
+constexpr const char* kUnfittedSet = "outside-the-fit";
+
 /// The properties of a step by which errors are grouped.
 enum class StepTrait : std::uint8_t { network, stack, gpu, precision };
 constexpr int kStepTraits = 4;
