@@ -241,7 +241,8 @@ TEST_CASE("the doubt that two steps share cancels in their ratio, and what one o
   CHECK(scale_of_ratio(doubt_of(experts, 4), doubt_of(experts, 4)) == Approx(kSpreadOfPlans));
   CHECK(unshared_variance(a, doubt_of(experts, 4)) ==
         Approx(std::pow(student_scale(), 2) *
-               (std::pow(model.spread_of("experts"), 2) + std::pow(model.spread_of("network"), 2))));
+               (std::pow(model.spread_of("experts"), 2) + std::pow(model.spread_of("network"), 2) +
+                std::pow(model.spread_of("stack"), 2))));
   // Shares of exchange differ: their difference stays.
   StepProfile waiting = profile, longer_waiting = profile;
   waiting.exchange = 0.1;

@@ -349,7 +349,7 @@ TEST_CASE("the trust line names the traits that were never measured", "[trust]")
 }
 
 TEST_CASE("the trust line says that only one measured step is similar, and its error", "[trust]") {
-  const Overrides overrides{{"cluster.node", "grand-teton-h100"}, {"software", "torchtitan-async-tp"}};
+  const Overrides overrides{{"software", "nemo-automodel"}};
   const Scenario s = read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"), overrides);
   const NearestSteps nearest = nearest_steps(traits_of(s), errors_by_traits(kept_left_out_steps()));
   REQUIRE(nearest.errors.size() == 1);

@@ -141,10 +141,10 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
       CHECK(constant.at("left_out").is_string());
     }
   CHECK(host);
-  for (const char* words : {"memory --left-out", "training --left-out --html /dev/null"}) {
+  for (const char* words : {"memory --left-out", "schedules --left-out", "training --left-out --html /dev/null"}) {
     const TopoAnswer refused = shell.trainyard(std::string("validate ") + words);
     CHECK(refused.exit == 2);
-    CHECK_THAT(refused.err, Contains("only with validate training, training-2026, mlperf and mlperf-v6"));
+    CHECK_THAT(refused.err, Contains("only with validate training, training-2026, mlperf, mlperf-v6 and outside-the-fit"));
   }
   CHECK_THAT(shell.trainyard("validate training --csv -").err, Contains("--csv: only with --left-out"));
   CHECK_THAT(shell.trainyard("validate training --left-out --family korthikanti").err, Contains("korthikanti-small"));
@@ -336,6 +336,7 @@ TEST_CASE("all kept errors left out of the fit are those that the commands print
   check_left_out("mlperf", "");
   check_left_out("training-2026", "");
   check_left_out("mlperf-v6", "");
+  check_left_out("outside-the-fit", "");
 }
 
 TEST_CASE("a row of a family of measured runs is a scenario", "[validate-training][scenario]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "sim/process/job.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
@@ -53,7 +54,7 @@ int validate_verb(const std::vector<std::string>& words) {
       "minute), anchors (families anchored by two steps, those that took the fewest GPU-seconds; takes minutes), "
       "memory (peak and reserved memory only), plans (whether the best of the measured plans is chosen), mlperf and "
       "mlperf-v6 (steps of MLPerf's submissions, and the scaling of its data-parallel ones), outside-the-fit (families "
-      "that no constant and no interval was fitted to), schedules (pipeline schedules on one node), diloco (workers at "
+      "that no constant was fitted to), schedules (pipeline schedules on one node), diloco (workers at "
       "several sites that seldom exchange), published (the rates of famous runs in their papers), dataparallel "
       "(scaling of CNNs over GPUs), horovod (a measured study on two T4), post-training (steps of reinforcement "
       "learning with NeMo-RL, and transfers of weights; with --points the parts of each step), serving (times of "
@@ -74,8 +75,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out "
       "which families of all sets determine each constant, and its value without each of them; takes minutes");
   arguments.flag("--left-out", request.left_out,
-                 "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that "
-                 "are fitted without its runs");
+                 "training, training-2026, mlperf, mlperf-v6, outside-the-fit: show also the error of each family with "
+                 "constants that are fitted without its runs");
   arguments.flag("--first", request.first, "anchors: anchor each family by its first two steps in the file instead");
   arguments.flag("--fit", request.fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", request.json, "write the errors as JSON; - is stdout");
@@ -104,8 +105,10 @@ int validate_verb(const std::vector<std::string>& words) {
   const bool other_runs = found == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
   if (!runs && set != "plans" && set != "memory" && set != "engines" && !request.families.empty())
     throw UserError("--family: only with validate training, plans, mlperf, memory and engines");
-  if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
-    throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
+  const bool has_left_out = set == kUnfittedSet || std::ranges::count(kFittedSets, set) > 0;
+  if (request.left_out && (!has_left_out || !request.html.empty()))
+    throw UserError(fmt::format("--left-out: only with validate {} and {}, and without --html",
+                                fmt::join(kFittedSets, ", "), kUnfittedSet));
   const bool has_table =
       set == "coverage" || set == "collectives" || set == "memory" || set == "post-training" || set == "serving";
   if ((!request.left_out || request.knobs) && !has_table && !request.csv.empty())

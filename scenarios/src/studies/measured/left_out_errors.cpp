@@ -18,8 +18,6 @@
 namespace trainyard {
 namespace {
 
-/// The sets that have a table. No constant was fitted to the last one.
-constexpr const char* kSets[] = {"training", "training-2026", "mlperf", "mlperf-v6", kUnfittedSet};
 constexpr const char* kTraitNames[] = {"network", "stack", "gpu", "precision"};
 
 std::string kind_of_network(const ModelChoice& model) {
@@ -62,7 +60,9 @@ bool crosses_switches(const Scenario& s) {
 
 std::vector<LeftOutStep> read_tables() {
   std::vector<LeftOutStep> all;
-  for (const std::string set : kSets) {
+  std::vector<std::string> sets(kFittedSets.begin(), kFittedSets.end());
+  sets.emplace_back(kUnfittedSet);
+  for (const std::string& set : sets) {
     MeasuredTable table(shipped_file(table_name(set)));
     while (table.next()) {
       LeftOutStep& row = all.emplace_back();

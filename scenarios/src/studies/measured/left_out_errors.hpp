@@ -10,8 +10,9 @@
 
 namespace trainyard {
 
-/// The set of measured runs to which no constant is fitted.
-constexpr const char* kUnfittedSet = "outside-the-fit";
+/// The sets of measured runs to which constants are fitted, and the one to which none is.
+inline constexpr std::array kFittedSets{"training", "training-2026", "mlperf", "mlperf-v6"};
+inline constexpr const char* kUnfittedSet = "outside-the-fit";
 
 /// The properties of a step by which errors are grouped.
 enum class StepTrait : std::uint8_t { network, stack, gpu, precision };

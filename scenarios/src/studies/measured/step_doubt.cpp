@@ -116,6 +116,7 @@ Experience::Experience(const std::vector<LeftOutStep>& steps, const std::string&
     if (step.family == family) continue;
     const StepProfile& profile = step.profile;
     networks_.insert(network_of(profile));
+    networks_of_products_.emplace(product_of(profile), network_of(profile));
     gpus_.insert(gpu_of(profile));
     combinations_.insert(combination_of(profile));
     double& devices = devices_[product_of(profile)];
@@ -128,6 +129,9 @@ Experience::Experience(const std::vector<LeftOutStep>& steps, const std::string&
 bool Experience::has_network(const StepProfile& p) const { return networks_.contains(network_of(p)); }
 bool Experience::has_product(const StepProfile& p) const { return devices_.contains(product_of(p)); }
 bool Experience::has_gpu(const StepProfile& p) const { return gpus_.contains(gpu_of(p)); }
+bool Experience::has_network_of_product(const StepProfile& p) const {
+  return networks_of_products_.contains({product_of(p), network_of(p)});
+}
 bool Experience::has_combination(const StepProfile& p) const { return combinations_.contains(combination_of(p)); }
 double Experience::most_devices(const StepProfile& p) const {
   const auto found = devices_.find(product_of(p));
@@ -143,7 +147,10 @@ bool Experience::shows_host(const StepProfile& p) const {
 
 void Experience::add_anchor(const SoftwareStack::Anchor& anchor) {
   const std::string product = product_of(anchor.stack);
-  for (const std::string& network : anchor.networks) networks_.insert(network);
+  for (const std::string& network : anchor.networks) {
+    networks_.insert(network);
+    networks_of_products_.emplace(product, network);
+  }
   gpus_.insert(anchor.gpu);
   std::erase_if(combinations_, [&anchor](const auto& combination) { return std::get<0>(combination) == anchor.stack; });
   for (const std::string& precision : anchor.precisions) combinations_.insert({anchor.stack, anchor.gpu, precision});
@@ -159,8 +166,8 @@ const std::vector<DoubtTerm>& doubt_terms() {
        combination_subject},
       {"combination", 0.04, "this stack, GPU and precision were not measured together",
        [](const P& p, const E& e) { return e.has_combination(p) ? 0.0 : 1.0; }, combination_subject},
-      {"stack", 0.05, "no step of this stack was measured, in any release",
-       [](const P& p, const E& e) { return e.has_product(p) ? 0.0 : 1.0; }, product_subject},
+      {"stack", 0.05, "no step of this stack was measured on this kind of network, in any release",
+       [](const P& p, const E& e) { return e.has_network_of_product(p) ? 0.0 : 1.0; }, product_subject},
       {"gpu", 0.04, "no step on this GPU was measured", [](const P& p, const E& e) { return e.has_gpu(p) ? 0.0 : 1.0; },
        gpu_subject},
       {"vendor", 0.12, "few measured steps are on other devices than NVIDIA's GPUs",

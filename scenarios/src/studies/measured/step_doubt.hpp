@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
@@ -30,6 +31,8 @@ class Experience {
 
   /// Return true if a step has the same kind of network, the same stack in any release, or the same GPU.
   bool has_network(const StepProfile&) const, has_product(const StepProfile&) const, has_gpu(const StepProfile&) const;
+  /// Returns true if a step has the same kind of network and the same stack in any release.
+  bool has_network_of_product(const StepProfile&) const;
   /// Returns true if a step has the same stack, GPU and precision.
   bool has_combination(const StepProfile&) const;
   /// Returns the largest number of devices of a step with the same stack in any release, or of any step if the stack was
@@ -43,6 +46,7 @@ class Experience {
 
  private:
   std::set<std::string> networks_, gpus_;
+  std::set<std::pair<std::string, std::string>> networks_of_products_;  ///< stack in any release, kind of network
   std::set<std::tuple<std::string, std::string, std::string>> combinations_;
   std::map<std::string, double> devices_, hosts_;  ///< indexed by stack: most devices, largest `slow_host`
 };
