@@ -121,7 +121,7 @@ void read_sockets(NodeType& node, Fields& fields) {
 void read_mesh(NodeType& node, Fields& nvlink) {
   node.nvlink_rate = nvlink.bandwidth({"link_rate", "Rate of one link of a mesh, each way."});
   const Node* list = list_of(nvlink, {"mesh", "Links between devices: [[device, device, number of links], ...]."});
-  if (!list || list->items.empty())
+  if (!list || (list->items.empty() && node.gpus > 1))
     fail(nvlink.place(), fmt::format("{}: missing key \"mesh\": [[GPU, GPU, number of links], …]", nvlink.what()));
   std::set<std::pair<int, int>> pairs;
   constexpr int most_links = 64;

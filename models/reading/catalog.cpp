@@ -122,6 +122,34 @@ std::int64_t count_of(Node& node, std::string_view part) {
   }
 }
 
+/// Returns true if a list item names a GPU from this number on.
+bool is_gpu_from(const Node& item, std::int64_t gpus) {
+  try {
+    return item.kind == Node::Kind::scalar && parse_integer(item.scalar) >= gpus;
+  } catch (const UserError&) {
+    return false;  // its reader reports it
+  }
+}
+
+/// A node with fewer GPUs than its base keeps the links of the base's mesh among them and their PCIe switches, if it does
+/// not state its own.
+void keep_links_of_gpus(Node& merged, Node base, Node changes) {
+  const std::int64_t gpus = count_of(changes, "gpu");
+  if (gpus <= 0 || gpus >= count_of(base, "gpu")) return;
+  const auto list_of_base = [&](const char* part, const char* key) -> Node* {
+    Node* list = find_below(changes, part, key) ? nullptr : find_below(merged, part, key);
+    return list && list->kind == Node::Kind::map ? list->find("value") : list;
+  };
+  if (Node* mesh = list_of_base("nvlink", "mesh"))
+    std::erase_if(mesh->items, [gpus](const Node& link) {
+      return link.items.size() > 1 && (is_gpu_from(link.items[0], gpus) || is_gpu_from(link.items[1], gpus));
+    });
+  if (Node* switches = list_of_base("pcie", "switches"))
+    for (Node& pcie_switch : switches->items)
+      if (Node* below = pcie_switch.find("gpus"))
+        std::erase_if(below->items, [gpus](const Node& gpu) { return is_gpu_from(gpu, gpus); });
+}
+
 /// A node with fewer GPUs than its base keeps the base's adapters for each GPU, rounded up, if it does not state adapters
 /// and neither places single ones: a part of a rack has the adapters of its trays, not of the rack.
 void keep_adapters_of_gpus(Node& merged, Node base, Node changes) {
@@ -167,7 +195,10 @@ Node entry_on_base(const Catalog& catalog, std::string_view kind, const Node& re
     Node below = entry_on_base(catalog, kind, base, depth + 1);
     if (kind == "price") remove_replaced_prices(below, changes);
     Node merged = merge_nodes(below, changes);
-    if (kind == "node") keep_adapters_of_gpus(merged, std::move(below), std::move(changes));
+    if (kind == "node") {
+      keep_links_of_gpus(merged, below, changes);
+      keep_adapters_of_gpus(merged, std::move(below), std::move(changes));
+    }
     return merged;
   };
   if (reference.kind == Node::Kind::scalar) {

@@ -47,10 +47,10 @@ void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
        "Whether all replicas all-reduce gradients with ZeRO stage 1. false: each rank gets the sums of its share "
        "alone."},
       parallel.all_reduce_gradients);
-  fields.read({"overlap_slices",
-               "Whether copies of states on several slices of chips sum their gradients "
-               "during the backward pass. false: it waits for each sum."},
-              parallel.overlap_slices);
+  fields.read({"overlap_copies",
+               "Whether the groups of plan.data_parallel.zero_group, each with a copy of the states, sum their "
+               "gradients during the backward pass. false: it waits for each sum."},
+              parallel.overlap_copies);
   fields.read(
       {"overlap_experts", "Whether a forward and a backward pass alternate, so that exchanges of experts are hidden."},
       parallel.overlap_experts);

@@ -75,7 +75,7 @@ struct SoftwareStack : Fusions {
     bool broadcast_parameters = false;
     /// ZeRO 1: all replicas all-reduce gradients. false: each rank gets the sums of its share alone.
     bool all_reduce_gradients = false;
-    bool overlap_slices = true;    ///< default of a plan's `overlap_copies` on several slices of chips
+    bool overlap_copies = true;    ///< groups of ZeRO with a copy each sum their gradients during the backward pass
     bool overlap_experts = false;  ///< a forward and a backward pass alternate, so that exchanges of experts are hidden
     bool overlap_pipeline = true;  ///< no stage waits for its messages to be sent
     bool scatter_gather = false;   ///< each tensor rank sends a part of the tensor that all have to the next stage

@@ -122,6 +122,27 @@ TEST_CASE("a node with fewer GPUs than its base keeps the adapters of each GPU",
   }
 }
 
+TEST_CASE("a node with fewer GPUs than its base keeps the links among them, and their PCIe switches", "[catalog]") {
+  int meshes = 0, with_switches = 0;
+  for (const std::string& name : parts().names("node")) {
+    const NodeType whole = node_of(name);
+    if (whole.interconnect == "graph") continue;
+    for (const int gpus : {1, 3, whole.gpus - 1}) {
+      if (gpus < 1 || gpus >= whole.gpus) continue;
+      CAPTURE(name, gpus);
+      const NodeType part = node_of(fmt::format("{{base: {}, gpu: {{count: {}}}}}", name, gpus));
+      const auto is_kept = [gpus](const NvlinkBundle& link) { return link.a < gpus && link.b < gpus; };
+      CHECK(static_cast<std::ptrdiff_t>(part.nvlink_mesh.size()) == std::ranges::count_if(whole.nvlink_mesh, is_kept));
+      CHECK(std::ranges::all_of(part.nvlink_mesh, is_kept));
+      meshes += part.nvlink_mesh.empty() ? 0 : 1;
+      REQUIRE(part.pcie_switches.size() == whole.pcie_switches.size());
+      with_switches += part.pcie_switches.empty() ? 0 : 1;
+    }
+  }
+  CHECK(meshes > 10);
+  CHECK(with_switches > 5);
+}
+
 TEST_CASE("CPUs of the catalog have sourced figures that make physical sense", "[catalog]") {
   CHECK(parts().names("cpu").size() >= 10);
   for (const std::string& name : parts().names("cpu")) {

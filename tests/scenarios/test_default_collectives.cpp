@@ -116,6 +116,20 @@ TEST_CASE("JAX sums the gradients of slices beside no kernel, and each step of t
       Catch::Contains("overlap_copies: with zero_group only"));
 }
 
+TEST_CASE("JAX sums the gradients of copies beside no kernel on GPUs, too", "[collectives][default]") {
+  const auto exposed = [](const char* stack, const Overrides& more = {}) {
+    Overrides all{{"plan.precision", "bf16"},
+                  {"plan.data_parallel", "{zero_stage: 3, zero_group: 8}"},
+                  {"plan.global_batch_size", "16"},
+                  {"software", stack}};
+    all.insert(all.end(), more.begin(), more.end());
+    return step_on("{nodes: 2, node: dgx-h100, fabric: nonblocking}", all)
+        .breakdown.exposed_communication["all-reduce over copies"];
+  };
+  CHECK(exposed("jax") > 1.1 * exposed("jax", {{"plan.data_parallel.overlap_copies", "true"}}));
+  CHECK(exposed("pytorch-fsdp") < exposed("pytorch-fsdp", {{"plan.data_parallel.overlap_copies", "false"}}));
+}
+
 TEST_CASE("ZeRO reduces, scatters and gathers by the algorithm that a plan names", "[collectives][default]") {
   // A ring in each direction beside each other, in all three exchanges: each has channels of its own.
   const auto step_with = [](const char* zero, const char* algorithm) {

@@ -74,7 +74,7 @@ TEST_CASE("kernels beside an exchange over a slow network lose at most what its 
     return simulate(read_scenario_text(
         "cluster: {" + machine + ", hca: {rate: " + rate +
             ", latency: 1 us}, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: {base: pytorch-fsdp, "
-            "step_overhead: 0 ms}\n"
+            "step_overhead: 0 ms, slowdowns: {elementwise: 1}}\n"
             "plan: {global_batch_size: 32, micro_batch_size: 4, seq_length: 1024, precision: fp16, optimizer: adamw, "
             "collectives: flows, data_parallel: {zero_stage: 0, mechanism: diloco, inner_steps: 8" +
             keys + "}}\n",

@@ -15,8 +15,7 @@ namespace {
 
 constexpr int kReplicasOfNode = -1;  // `zero_group: node`, until the mesh is known
 
-/// `slices`: number of slices of chips.
-void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, int slices) {
+void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   const std::int64_t stage =
       fields.integer({"zero_stage",
                       "What replicas shard among themselves (ZeRO): 0 nothing, 1 optimizer states, 2 also gradients, 3 "
@@ -44,8 +43,8 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack, i
   choice.overlap_copies =
       fields.boolean({"overlap_copies",
                       "Whether the groups of zero_group sum their gradients during the backward pass. false: it waits "
-                      "for each sum. Default: true; on several slices of chips the stack's."},
-                     slices == 1 || stack.parallel.overlap_slices);
+                      "for each sum. Default: the stack's."},
+                     stack.parallel.overlap_copies);
   choice.sync_last =
       fields.choice(
           {"gradient_sync",
@@ -315,7 +314,7 @@ std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
                         const SoftwareStack& stack, const LibraryModel* library, const FindRanksRoom& find_room) {
-  read_zero(choice, fields, stack, cluster.slices());
+  read_zero(choice, fields, stack);
   ChosenMechanism chosen = read_mechanism(fields, cluster);
   choice.mechanism_name = chosen.name;
   const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);

@@ -19,18 +19,20 @@ using Errors = std::optional<ErrorSet>;
 /// The rows of a run: the first has the step time and whether the run fits into memory; each measured memory has one, and
 /// the first of them is that of the step time.
 std::vector<std::vector<std::string>> points_of(const RunPrediction& run, const std::string& id) {
-  if (!run.refused.empty()) return {{id, "", "refused", "", "", "", "", "", ""}};
+  if (!run.refused.empty()) return {{id, "", "refused", "", "", "", "", "", "", ""}};
   const MeasuredRun& measured = run.measured;
-  std::vector<std::vector<std::string>> rows{
-      {id, "", show(Seconds{run.step_time}), "", "", "", "", "", run.fits_in_words == "yes" ? "" : run.fits_in_words}};
+  std::vector<std::vector<std::string>> rows{{id, "", show(Seconds{run.step_time}), "", "", "", "", "", "",
+                                              run.fits_in_words == "yes" ? "" : run.fits_in_words}};
   if (measured.is_given()) {
     rows[0][1] = show(measured.step_time);
     rows[0][3] = signed_percent(run.step_time / measured.step_time.value - 1);
+    if (const auto likely = likely_step_times(run.step_time, run.doubt))
+      rows[0][4] = fmt::format("{} to {}", show(Seconds{likely->front()}), show(Seconds{likely->back()}));
   }
   const auto add_memory = [&](const std::string& name, const std::string& value, Bytes predicted,
                               const std::string& error) {
-    if (!rows.back()[4].empty()) rows.push_back({id, "", "", "", "", "", "", "", ""});
-    std::ranges::copy(std::vector{name, value, show(predicted), error}, rows.back().begin() + 4);
+    if (!rows.back()[5].empty()) rows.push_back({id, "", "", "", "", "", "", "", "", ""});
+    std::ranges::copy(std::vector{name, value, show(predicted), error}, rows.back().begin() + 5);
   };
   for (const MemoryQuantity& quantity : memory_quantities())
     if (const Bytes value = measured.*quantity.measured; value.value > 0)
@@ -42,7 +44,8 @@ std::vector<std::vector<std::string>> points_of(const RunPrediction& run, const 
 
 /// A table of every run with its measured and predicted figures.
 std::string points_table(const Predictions& all) {
-  TextTable table{"run", ">step", ">predicted", ">error", "quantity", ">measured", ">predicted", ">error", "fits"};
+  TextTable table{"run",      ">step",     ">predicted", ">error", ">in 80 %",
+                  "quantity", ">measured", ">predicted", ">error", "fits"};
   TextTable figures{"run", "figure", ">measured", ">predicted"};
   for (const FamilyPrediction& family : all)
     for (const RunPrediction& run : family.runs) {
@@ -101,8 +104,8 @@ std::string covered_steps(const Predictions& all) {
   if (rows.empty()) return "";
   const ClassCoverage coverage = coverage_of("", 0, rows);
   return fmt::format(
-      "80 % intervals without its family hold {} of {} measured steps ({}; {} on average over the families); median half width "
-      "±{}\n",
+      "80 % intervals without its family hold {} of {} measured steps ({}; {} on average over the families); median "
+      "half width ±{}\n",
       std::ranges::count_if(rows, [](const CoveredRow& row) { return row.inside[kLikelyIndex]; }), rows.size(),
       percent(coverage.by_steps[kLikelyIndex]), percent(coverage.by_families[kLikelyIndex]),
       percent(coverage.half_width));
