@@ -147,7 +147,7 @@ TEST_CASE("a constant of a stack whose source is a formula is one of its numbers
             element_size(*stack.gradient_precision) * std::max(of_rule[0], of_rule[1] * replicas));
     CHECK(stack.bucket == stack.default_bucket(1));
   }
-  CHECK(rules == 12);  // Megatron's releases, NeMo, and entries based on them
+  CHECK(rules == 14);  // Megatron's releases, NeMo, and entries based on them
 }
 
 TEST_CASE("a library slows down overlapping kernels equally in all stacks that use it", "[catalog]") {
@@ -167,6 +167,15 @@ TEST_CASE("a library slows down overlapping kernels equally in all stacks that u
     CHECK(stack_of(name).slowdowns.overlapped == fsdp);
   }
   CHECK(checked == 6);
+}
+
+TEST_CASE("what one machine or one precision showed is not carried over to releases that show otherwise", "[catalog]") {
+  CHECK(stack_of("megatron-core").slowdowns.exchanges > 1);  // fitted on one machine of B200
+  CHECK(stack_of("megatron-core@0.6").slowdowns.exchanges == 1);
+  CHECK(stack_of("paddlenlp").slowdowns.exchanges == 1);
+  CHECK(stack_of("megatron-bridge@26.04").expert_launches_in_16_bits);
+  CHECK_FALSE(stack_of("megatron-bridge@26.04-graphs").expert_launches_in_16_bits);  // the router is in a graph
+  CHECK_FALSE(stack_of("nemo").expert_launches_in_16_bits);
 }
 
 TEST_CASE("datasheet figures are carried over exactly", "[catalog]") {
@@ -191,10 +200,10 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
       shipped().resolve("stack", reference("../gpus/t4")),
       "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, internevo, "
       "jax, llm-foundry, megatron-2020, megatron-2022, megatron-bridge, megatron-bridge@26.04, "
-      "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
-      "megatron-deepspeed-blocking, meta-llama3, nemo, nemo-automodel, nemo@25.09, neuronx, nvidia-bert, "
+      "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-core@0.6, megatron-deepspeed, "
+      "megatron-deepspeed-blocking, meta-llama3, nanotron, nemo, nemo-automodel, nemo@25.09, neuronx, nvidia-bert, "
       "nvidia-bert-te, nvidia-mxnet, "
-      "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, primus, "
+      "nvidia-mxnet-2019, nvidia-mxnet-2020, paddlenlp, plain, primus, "
       "pytorch-autocast, pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(shipped().resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));

@@ -95,6 +95,32 @@ TEST_CASE("gradients that all replicas all-reduce cost as much with ZeRO 1 as wi
   CHECK(all_reduce("data_parallel: {zero_stage: 1}", "false") == 0);
 }
 
+TEST_CASE("rows of nanotron divide layers over stages as its build_model does", "[modes]") {
+  // A block belongs to a stage until the products so far exceed the stage's share, the head's among them.
+  const auto divided = [](int layers, double hidden, double inner, std::size_t stages) {
+    const double layer = hidden * (4 * hidden + 3 * inner), all = layers * layer + 131072 * hidden;
+    std::vector<std::int64_t> counts(stages);
+    std::size_t stage = 0;
+    for (int i = 0; i < layers; ++i) {
+      ++counts[stage];
+      if ((i + 1) * layer > all * (static_cast<double>(stage + 1) / static_cast<double>(stages))) ++stage;
+    }
+    return counts;
+  };
+  const auto row = [](const std::string& id) {
+    return read_scenario(shipped_file("scenarios/measured/outside-the-fit/nanotron-h100.yaml").string() + "@" + id);
+  };
+  CHECK(row("nanotron-1.34b-8n").plan.layers == divided(16, 2048, 8192, 2));
+  CHECK(row("nanotron-3.57b-1n").plan.layers == divided(28, 3072, 8192, 2));
+  CHECK(row("nanotron-8.86b-1n").plan.layers == divided(32, 4096, 14336, 4));
+  CHECK(row("nanotron-80b-16n").plan.layers == divided(80, 8192, 28672, 32));
+  CHECK(row("nanotron-80b-4n").plan.layers == divided(80, 8192, 28672, 4));
+  const Scenario sharded = row("nanotron-1.34b-8n");
+  CHECK(sharded.plan.zero == ZeroStage::optimizer);
+  CHECK(sharded.software.gradient_precision == Precision::fp32);
+  CHECK(sharded.software.parallel.all_reduce_gradients);
+}
+
 TEST_CASE("a stack that is null is as if it were absent", "[modes]") {
   CHECK(read_mode("strategy: pytorch-fsdp", "~").software.name == "pytorch-fsdp");
   CHECK(read_mode("optimizer: adam", "~").software.name == "plain");
