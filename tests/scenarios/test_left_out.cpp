@@ -50,9 +50,9 @@ TEST_CASE("fitted constants belong to the entries whose files state them", "[lef
       return c.key == key && std::ranges::find(c.entries, entry) != c.entries.end();
     });
   };
-  REQUIRE(find("slowdowns.elementwise", "torchtitan") != all.end());
-  CHECK(!find("slowdowns.elementwise", "torchtitan")->by_command);
-  CHECK(find("slowdowns.elementwise", "torchtitan-async-tp") == all.end());  // its base torchtitan states the constant
+  REQUIRE(find("slowdowns.elementwise", "pytorch-fsdp") != all.end());
+  CHECK(!find("slowdowns.elementwise", "pytorch-fsdp")->by_command);
+  CHECK(find("slowdowns.elementwise", "torchtitan-async-tp") == all.end());  // a base states the constant
   REQUIRE(find("gemm.peak", "h100-sxm5-80gb") != all.end());
   CHECK(find("gemm.peak", "h100-sxm5-80gb")->by_command);
   CHECK(entry_with_bases("gpu", "h100-96gb-500w") == std::vector<std::string>{"h100-96gb-500w", "h100-sxm5-80gb"});
