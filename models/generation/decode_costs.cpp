@@ -131,6 +131,15 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
   return *config;
 }
 
+bool have_equal_kernels(const Layer& a, const Layer& b) {
+  return std::ranges::equal(
+             a.forward, b.forward,
+             [](const KernelCall& x, const KernelCall& y) { return x.name == y.name && x.work == y.work; }) &&
+         std::ranges::equal(a.forward_exchanges, b.forward_exchanges, [](const Exchange& x, const Exchange& y) {
+           return x.kind == y.kind && x.bytes == y.bytes;
+         });
+}
+
 }  // namespace
 
 const std::vector<std::string>& engine_formats() {
@@ -171,6 +180,7 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
   const Bytes taken = weights_ + engine.reserved_memory;
   room_ = engine.shares_free_memory ? layout.memory_share * (gpu.usable_memory() - taken)
                                     : layout.memory_share * gpu.usable_memory() - taken;
+  repeat_blocks();
   token_bytes_ = cached_elements(config_, layout.tensor) * element_size(layout.cache).value / layout.data;
   const KeptLayers layers = kept_layers(config_);
   full_layers_ = layers.full;
@@ -206,6 +216,34 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
     }
   }
   return make_network(engine_model_, sequences, tokens, Precision::bf16, options);
+}
+
+/// Prices a pass by few blocks, each of which stands for several, where later blocks have the kernels of earlier ones.
+void DecodeCosts::repeat_blocks() {
+  const auto blocks = static_cast<std::size_t>(config_.num_hidden_layers);
+  const std::int64_t longest = config_.max_position_embeddings > 0 ? config_.max_position_embeddings : 1 << 16;
+  const Network all = network(1, longest);  // so long that windows of attention differ from all tokens
+  repeats_.assign(all.layers.size(), 1);
+  TransformerConfig* config = std::get_if<TransformerConfig>(&engine_model_.shape);
+  if (!config || !config->pattern.empty() || all.layers.size() != blocks + 2) return;
+  std::size_t first = blocks, period = 0;  // blocks from `first` on repeat each `period` blocks
+  for (std::size_t p = 1; p <= blocks / 2; ++p) {
+    std::size_t begin = blocks - p;
+    while (begin > 0 && have_equal_kernels(all.layers[begin], all.layers[begin + p])) --begin;
+    if (begin + p < first + period) first = begin, period = p;
+  }
+  if (period == 0) return;
+  config->num_hidden_layers = static_cast<std::int64_t>(first + period);
+  const Network few = network(1, longest);
+  const bool is_equal = few.layers.size() == first + period + 2 &&
+                        std::equal(few.layers.begin(), few.layers.end() - 1, all.layers.begin(), have_equal_kernels) &&
+                        have_equal_kernels(few.layers.back(), all.layers.back());
+  if (!is_equal) {
+    config->num_hidden_layers = config_.num_hidden_layers;
+    return;
+  }
+  repeats_.assign(few.layers.size(), 1);
+  for (std::size_t i = first + period; i < blocks; ++i) repeats_[1 + first + (i - first) % period] += 1;
 }
 
 Precision DecodeCosts::expert_products() const {
@@ -255,27 +293,29 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
   PassTime time;
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
     const Layer& layer = pass.layers[i];
+    const double repeats = repeats_[i];
     Seconds& products = decodes && i + 1 == pass.layers.size() ? time.head : time.linear;
     for (const KernelCall& call : layer.forward) {
       const Kernel kind = kind_of(call.work.kernel);
       const bool mixes = kind == Kernel::attention || kind == Kernel::scan;
-      time.launches += call.work.launches;
+      time.launches += repeats * call.work.launches;
       if (kind == Kernel::gemm)
-        products += product_time(call, static_cast<double>(sequences * tokens));
+        products += repeats * product_time(call, static_cast<double>(sequences * tokens));
       else if (!mixes)
-        products += kernel_time(gpu_, call.work);
+        products += repeats * kernel_time(gpu_, call.work);
       else if (!decodes)
-        time.mixing += kernel_time(gpu_, call.work);
+        time.mixing += repeats * kernel_time(gpu_, call.work);
     }
-    time.launches += static_cast<double>(layer.forward_exchanges.size());
+    time.launches += repeats * static_cast<double>(layer.forward_exchanges.size());
     // Norms over the heads of all GPUs share their sums of squares.
     if (config_.head_norms == HeadNorms::all && layout_.tensor > 1 && i > 0 && i + 1 < pass.layers.size())
-      time.exchanges += all_reduce_(element_size(Precision::fp32) * static_cast<double>(2 * sequences * tokens));
+      time.exchanges +=
+          repeats * all_reduce_(element_size(Precision::fp32) * static_cast<double>(2 * sequences * tokens));
     for (const Exchange& exchange : layer.forward_exchanges)
       if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
-        time.exchanges += all_to_all_(exchange.bytes);
+        time.exchanges += repeats * all_to_all_(exchange.bytes);
       else
-        time.exchanges += all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
+        time.exchanges += repeats * all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
   }
   return time;
 }

@@ -122,6 +122,7 @@ class DecodeCosts : public GenerationCosts {
   FlopsPerSecond attention_peak() const;
   Seconds mixing(const PromptTokens&) const;
   Network network(std::int64_t sequences, std::int64_t tokens) const;
+  void repeat_blocks();
 
   NetworkEntry model_, engine_model_;
   TransformerConfig config_;
@@ -130,14 +131,16 @@ class DecodeCosts : public GenerationCosts {
   EngineLayout layout_;
   ExchangeTime all_reduce_, all_to_all_;
   Bytes weights_, policy_, room_;
-  double token_bytes_ = 0;                  ///< bytes of keys and values of one token in one layer, on one GPU
-  double full_layers_ = 0;                  ///< layers whose attention reads all tokens
-  double windowed_layers_ = 0;              ///< layers whose attention has a sliding window
-  double scan_layers_ = 0;                  ///< state-space layers, and layers of linear attention
-  std::vector<double> popularity_;          ///< probability with which a token chooses each expert
-  double busiest_part_ = 1;                 ///< load of the busiest part of the experts over the mean of all parts
-  Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
-  mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
+  double token_bytes_ = 0;          ///< bytes of keys and values of one token in one layer, on one GPU
+  double full_layers_ = 0;          ///< layers whose attention reads all tokens
+  double windowed_layers_ = 0;      ///< layers whose attention has a sliding window
+  double scan_layers_ = 0;          ///< state-space layers, and layers of linear attention
+  std::vector<double> popularity_;  ///< probability with which a token chooses each expert
+  double busiest_part_ = 1;         ///< load of the busiest part of the experts over the mean of all parts
+  Bytes recurrence_, convolution_;  ///< state of a sequence in one of them, on one GPU that has the sequence
+  /// Number of layers that each layer of `engine_model_` stands for.
+  std::vector<double> repeats_;
+  mutable std::map<int, PassTime> passes_;             ///< decode steps by batch
   mutable std::map<std::int64_t, PassTime> prefills_;  ///< prefill passes by tokens, of one sequence
   /// Attention and scans of prefill passes, by the number of sequences and the tokens of each.
   mutable std::map<std::pair<std::int64_t, std::int64_t>, Seconds> mixings_;

@@ -26,8 +26,8 @@ PublishedTensors published_tensors(const NetworkEntry& model) {
 Seconds WeightTransfer::time(Bytes policy, const PublishedTensors& tensors, int gpus, Seconds network) const {
   const double doublings = std::log2(static_cast<double>(std::max(gpus, doubled_from)) / doubled_from);
   const Seconds of_one = tensor + tensor_layer * tensors.layers + tensor_expert * tensors.experts;
-  return start + of_one * tensors.count + std::max(rate.value > 0 ? policy / rate : Seconds{}, network) +
-         per_doubling * doublings;
+  const Seconds library = of_one * tensors.count + (rate.value > 0 ? policy / rate : Seconds{});
+  return start + std::max(library, network) + per_doubling * doublings;
 }
 
 Seconds LoopController::pass_time(double tokens, int ranks) const {
@@ -59,7 +59,7 @@ WeightTransfer read_weight_transfer(const Node& entry) {
 
 RlStack read_rl_stack(const Node& entry) {
   return read_entry<RlStack>("rl-stack", entry, [](RlStack& stack, Fields& fields) {
-    stack.loop = fields.seconds("loop");
+    stack.loop_sample = fields.seconds("loop_sample");
     stack.reload = fields.seconds("reload");
     stack.pack_fill = fields.number("pack_fill", 0.01, 1, 1);
     stack.dynamic_batches = fields.boolean("dynamic_batches", false);

@@ -23,10 +23,11 @@ PublishedTensors published_tensors(const NetworkEntry&);
 struct WeightTransfer {
   std::string name;
   Seconds start;
-  /// Rate of the whole policy: every GPU receives each tensor before it keeps its share. 0: the links alone decide.
+  /// Rate of the whole policy: every GPU receives each tensor before it keeps its share. 0: tensors and links decide.
   BytesPerSecond rate;
   /// Time of the host for each published tensor, and what it takes longer for each layer of the network and for each
-  /// expert of a layer: an engine that loads one tensor a call searches all parameters in each.
+  /// expert of a layer: an engine that loads one tensor a call searches all parameters in each. Links move the bytes of
+  /// earlier tensors meanwhile.
   Seconds tensor, tensor_layer, tensor_expert;
   Seconds per_doubling;  ///< added for each doubling of the receiving GPUs above `doubled_from`
   int doubled_from = 1;
@@ -36,7 +37,7 @@ struct WeightTransfer {
   bool within_gpus = false;
   Sources sources;
 
-  /// `network`: time that the network takes at least for these bytes. The slower one of rate and network counts.
+  /// `network`: time that the network takes at least for these bytes. The slower one of library and network counts.
   Seconds time(Bytes policy, const PublishedTensors&, int gpus, Seconds network = {}) const;
 };
 
@@ -62,8 +63,8 @@ struct LoopController {
 /// The software of a post-training loop: an entry of models/catalog/rl-stacks.
 struct RlStack {
   std::string name;
-  Seconds loop;          ///< time of a step besides its parts: rewards, preparation of data, workers
-  Seconds reload;        ///< time of a colocated step that moves weights and optimizer states out and back
+  Seconds loop_sample;   ///< time of a step for each sample besides its parts: rewards, preparation of data, workers
+  Seconds reload;        ///< time of a colocated step besides the copies of weights and optimizer states
   double pack_fill = 1;  ///< share of a pack of samples that is filled
   /// Micro-batches are not packs of plan.seq_length tokens. Each rank keeps its samples for a whole step and computes as
   /// many at once as have plan.micro_batch_size · plan.seq_length tokens; an optimizer step lasts as long as its fullest

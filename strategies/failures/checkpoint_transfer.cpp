@@ -68,13 +68,26 @@ Op message_op(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes by
   return op;
 }
 
+/// Adds a message. Returns the stream on which it is received.
+std::size_t add_message(Actors& actors, Actor from, Actor to, Tag tag, Bytes bytes) {
+  actors.add(from, message_op(Kind::send, actors.stream(from), actors.peer(from, to), tag, bytes));
+  const std::size_t in = actors.stream(to);
+  actors.add(to, message_op(Kind::recv, in, actors.peer(to, from), tag, bytes));
+  return in;
+}
+
+/// Returns the number of devices of a machine that send or receive.
+Actor sending_devices(const ClusterMachine& machine) {
+  return static_cast<Actor>(std::ranges::count_if(machine.graph().devices(), [](const Device& device) {
+    return device.kind != DeviceKind::hca && device.kind != DeviceKind::pcie_switch;
+  }));
+}
+
 /// Adds the messages of a share: from one end to the host and, once it has arrived completely, to the other end.
 void add_passage(Actors& actors, const ShareRoute& p, bool write) {
   const Actor from = write ? p.rank : p.store, to = write ? p.store : p.rank;
   const Tag tag = static_cast<Tag>(p.rank) + 1;
-  actors.add(from, message_op(Kind::send, actors.stream(from), actors.peer(from, p.host), tag, p.bytes));
-  const std::size_t in = actors.stream(p.host);
-  actors.add(p.host, message_op(Kind::recv, in, actors.peer(p.host, from), tag, p.bytes));
+  const std::size_t in = add_message(actors, from, p.host, tag, p.bytes);
   Op out = message_op(Kind::send, actors.stream(p.host), actors.peer(p.host, to), tag, p.bytes);
   out.deps[0] = {1, static_cast<Stream>(in)};
   actors.add(p.host, out);
@@ -106,9 +119,7 @@ struct CheckpointMachine {
   CheckpointMachine(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan)
       : cluster(spec, stack) {
     if (plan.store) shared.emplace(cluster, *plan.store);
-    for (const Device& device : cluster.graph().devices())
-      actors += device.kind != DeviceKind::hca && device.kind != DeviceKind::pcie_switch ? 1 : 0;
-    if (shared) actors = shared->actors();
+    actors = shared ? shared->actors() : sending_devices(cluster);
     std::map<Actor, std::size_t> doors;
     if (shared)
       for (std::size_t i = 0; i < shared->sockets().size(); ++i) doors[shared->sockets()[i]] = i;
@@ -178,6 +189,21 @@ CheckpointWrite simulate_checkpoint_write(const ClusterSpec& spec, const Softwar
 Seconds simulate_checkpoint_load(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan) {
   CheckpointMachine site(spec, stack, plan);
   return run_programs(site.machine(), site.programs(false)).end;
+}
+
+Seconds simulate_host_copies(ClusterSpec spec, Bytes bytes) {
+  spec.nodes = 1;
+  ClusterMachine machine(spec, SoftwareStack{});
+  Seconds time;
+  for (const bool leaves : {true, false}) {
+    Actors all(sending_devices(machine));
+    for (Actor gpu = 0; gpu < spec.node.gpus; ++gpu) {
+      const Actor host = machine.actor(socket_of(machine, machine.device(gpu)));
+      add_message(all, leaves ? gpu : host, leaves ? host : gpu, static_cast<Tag>(gpu) + 1, bytes);
+    }
+    time += run_programs(machine, all.take_programs()).end;
+  }
+  return time;
 }
 
 }  // namespace trainyard

@@ -36,5 +36,7 @@ CheckpointWrite simulate_checkpoint_write(const ClusterSpec&, const SoftwareStac
 /// Simulates the reading of a checkpoint: every writer reads its share, and the time until the last has arrived is
 /// returned. Other ranks receive their copy from a reader over the fabric; that time is not counted.
 Seconds simulate_checkpoint_load(const ClusterSpec&, const SoftwareStack&, const CheckpointPlan&);
+/// Simulates the copies of `bytes` of each GPU of a node to the memory of its socket, and back, while no other work runs.
+Seconds simulate_host_copies(ClusterSpec, Bytes);
 
 }  // namespace trainyard

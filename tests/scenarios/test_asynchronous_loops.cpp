@@ -38,10 +38,10 @@ TEST_CASE("engines of an asynchronous loop work, wait for calls, wait for answer
           "[post-training]") {
   for (const char* staleness : {"0", "1", "2"})
     for (const char* tools : {"null", "{calls: 2, wait: 20 s, sandboxes: 768}", "{calls: 1, wait: 3 s, variation: 1}"})
-      for (const char* loop : {"0 s", "30 s"}) {
+      for (const char* loop : {"0 s", "15 ms"}) {
         CAPTURE(staleness, tools, loop);
         const PostTrainingResult r = simulated_loop(
-            asynchronous(staleness, {{"post_training.tools", tools}, {"post_training.stack.loop", loop}}));
+            asynchronous(staleness, {{"post_training.tools", tools}, {"post_training.stack.loop_sample", loop}}));
         CHECK(sum(r.parts) + start_wait(r).value + r.weights.value ==
               Approx(r.step_time.value).epsilon(start_wait(r).value > 0 ? 1e-9 : 1e-2));
         CHECK((r.limit == LoopLimit::generation) == (r.waiting > start_wait(r)));
@@ -87,7 +87,7 @@ TEST_CASE("the parts of the slowest engine sum to the generation, with a cut tai
 TEST_CASE("plan finds the best asynchronous loop, whose training half need not be the fastest",
           "[post-training][plan]") {
   Overrides overrides = asynchronous("2", kPairsOfGpus);
-  overrides.emplace_back("post_training.stack.loop", "4 s");
+  overrides.emplace_back("post_training.stack.loop_sample", "1.953125 ms");
   const Scenario s = loop_scenario(overrides);
   const LoopAnswer answer = search_loop_layouts(s, {{{"post_training.generation.nodes", {"1"}},
                                                      {"post_training.generation.tensor_parallel", {"2"}},
@@ -127,11 +127,11 @@ TEST_CASE("the manual has a loop that faster software makes slower", "[post-trai
   // The figures of the manual (post-training.md).
   const auto step = [](const char* software) {
     Overrides overrides = asynchronous("1", kPairsOfGpus);
-    overrides.emplace_back("post_training.stack.loop", software);
+    overrides.emplace_back("post_training.stack.loop_sample", software);
     return simulated_loop(overrides);
   };
-  CHECK(step("8 s").step_time.value == Approx(61.6).epsilon(0.001));
-  CHECK(step("0 s").step_time.value == Approx(76.8).epsilon(0.001));
+  CHECK(step("3.90625 ms").step_time.value == Approx(61.4).epsilon(0.001));
+  CHECK(step("0 s").step_time.value == Approx(76.6).epsilon(0.001));
   CHECK(step("0 s").preemptions == 0);
 }
 

@@ -59,6 +59,40 @@ TEST_CASE("an asynchronous loop takes as long as its sandboxes and engines need 
     }
 }
 
+TEST_CASE("sandboxes take cores of the nodes that generate, and calls wait for them", "[post-training]") {
+  const auto tooled = [](const std::string& tools, Overrides more = {}) {
+    more.emplace_back("post_training.tools", "{calls: 2, wait: 3 s, " + tools + "}");
+    return more;
+  };
+  const auto run = [&](const std::string& tools, Overrides more = {}) { return simulated_loop(tooled(tools, more)); };
+  // Two nodes of two sockets with 56 cores each: 112 sandboxes of two cores, and 74 of three, since none spans two nodes.
+  CHECK(loop_scenario(tooled("cores: 2")).post_training->tools.sandboxes == 112);
+  CHECK(loop_scenario(tooled("cores: 3")).post_training->tools.sandboxes == 2 * 37);
+  CHECK(loop_scenario(tooled("cores: 3", kApart)).post_training->tools.sandboxes == 37);
+  CHECK(loop_scenario(tooled("cores: 2, sandboxes: 40")).post_training->tools.sandboxes == 40);
+  CHECK(loop_scenario(tooled("cores: 2")).post_training->tools.cores == 2);
+  const double two = run("cores: 2").generation.value;
+  CHECK(two == run("sandboxes: 112").generation.value);
+  CHECK(run("cores: 4").generation.value > two);
+  CHECK(run("cores: 2", {{"cluster.cpu.cores", "112"}}).generation.value < two);
+  // A call on cores of half the speed takes twice as long; elsewhere it does not know these cores.
+  const Overrides slow{{"cluster.cpu.thread_speed", "0.5"}};
+  CHECK(loop_scenario(tooled("cores: 2", slow)).post_training->calls[0][0].value == Approx(6));
+  CHECK(loop_scenario(tooled("sandboxes: 112", slow)).post_training->calls[0][0].value == 3);
+  check_loop_refused(tooled("cores: 113"), "a sandbox of 113 cores, but dgx-h100 has 112; nearest: 112");
+  check_loop_refused(tooled("cores: 2", {{"cluster.cpu", "{cores: 0}"}}), "cores");
+  const Scenario s = loop_scenario(tooled("cores: 8"));
+  const Answer a = answer(s, AnswerOptions{.simulation = {}, .factor = 2});
+  const std::string screen = post_training_screen(s, a.result, a.what_ifs);
+  CHECK_THAT(screen, Contains("28 at once on 8 cores each of the nodes that generate"));
+  const auto more = std::ranges::find(a.what_ifs, std::string("sandboxes"), &WhatIf::resource_class);
+  REQUIRE(more != a.what_ifs.end());
+  CHECK(more->step_time < a.result.post_training->step_time);
+  Overrides doubled = tooled("cores: 8");
+  doubled.emplace_back("cluster.cpu.cores", "112");
+  CHECK(more->step_time.value == Approx(simulated_loop(doubled).step_time.value).epsilon(1e-9));
+}
+
 TEST_CASE("the parts of a loop sum to its step, and pools work as long as their idle shares say", "[post-training]") {
   const std::vector<Overrides> stacks{{}, {{"post_training.stack", "verl"}}};
   const std::vector<Overrides> tools{{}, {{"post_training.tools", "{calls: 2, wait: 5 s, sandboxes: 512}"}}};
@@ -156,7 +190,7 @@ TEST_CASE("recomputed keys and values of interrupted answers are a part of the p
     return simulated_loop(joined(kAsynchronous, {{"post_training.staleness", staleness},
                                                  {"post_training.partial_rollouts", partial},
                                                  {"post_training.generation.tensor_parallel", "2"},
-                                                 {"post_training.stack.loop", "0 s"}}));
+                                                 {"post_training.stack.loop_sample", "0 s"}}));
   };
   const PostTrainingResult few = loop("2", "true"), many = loop("8", "true"), no_partial = loop("2", "false");
   CHECK(many.recomputed > 2 * few.recomputed);

@@ -19,8 +19,11 @@ namespace {
 
 /// A loop that is small enough to simulate all of its layouts.
 Scenario small_loop(const Overrides& overrides = {}) {
-  Overrides all{
-      {"post_training.prompts", "16"}, {"post_training.samples_per_prompt", "8"}, {"plan.global_batch_size", "64"}};
+  Overrides all{{"post_training.prompts", "16"},
+                {"post_training.samples_per_prompt", "8"},
+                {"plan.global_batch_size", "64"},
+                {"post_training.stack",
+                 "{base: nemo-rl, loop_sample: 94.5 ms}"}};  // 12 s of the loop, beside which halves are short
   all.insert(all.end(), overrides.begin(), overrides.end());
   return loop_scenario(all);
 }

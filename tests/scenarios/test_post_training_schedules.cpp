@@ -423,7 +423,7 @@ TEST_CASE("types of node are compared by rent, and a larger probability needs mo
   CHECK(likely_answer.fewest().size() == 2);
   REQUIRE(sure_answer.best() != nullptr);
   CHECK(sure_answer.best()->samples_per_s > 8 * 1.2);
-  CHECK(sure_answer.best()->likely_samples->at(0) == Approx(sure_answer.best()->samples_per_s / 1.262).epsilon(0.005));
+  CHECK(sure_answer.best()->likely_samples->at(0) == Approx(sure_answer.best()->samples_per_s / 1.187).epsilon(0.005));
   CHECK(sure_answer.best()->hour >= likely_answer.best()->hour);
   CHECK_THROWS_WITH(search_loops(s, {8, 0, {"dgx-h10"}}), Contains("dgx-h100"));
 }

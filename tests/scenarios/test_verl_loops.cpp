@@ -29,7 +29,7 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
   const ErrorSet step = errors("step");
   CHECK(step.mean_abs == Approx(0.104).margin(0.005));
   CHECK(step.worst_abs == Approx(0.378).margin(0.005));
-  CHECK(step.rank_correlation == Approx(0.97).margin(0.005));
+  CHECK(step.rank_correlation == Approx(0.98).margin(0.005));
   CHECK(errors("log-probabilities").signed_mean == Approx(-0.37).margin(0.005));
   // Log-probabilities on 32, 64 and 128 GPUs: a constant part, and one that halves with twice the GPUs.
   const std::vector<MeasuredPoint> passes = errors("log-probabilities").points;
@@ -43,6 +43,10 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
   CHECK(errors("update").mean_abs == Approx(0.174).margin(0.005));
   CHECK(errors("generation").mean_abs == Approx(0.256).margin(0.005));
   CHECK(errors("waiting").signed_mean == Approx(-0.39).margin(0.005));
+  // One length cannot hold for all rows: fewer GPUs of an asynchronous loop take less time for as many samples.
+  const auto updates = errors("update").points;
+  CHECK(updates[0].measured == Approx(314).epsilon(0.002));  // 32 colocated GPUs
+  CHECK(updates[3].measured == Approx(270).epsilon(0.002));  // 16 that train beside as many that generate
   // More staleness, shorter steps.
   const auto predicted = [&](const std::string& id) {
     for (const MeasuredPoint& point : step.points)
@@ -51,7 +55,7 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
   };
   CHECK(predicted("128-staleness-0") > predicted("128-staleness-0.1"));
   CHECK(predicted("128-staleness-0.1") > predicted("128-staleness-0.3"));
-  CHECK(predicted("128-staleness-0.3") >= predicted("128-staleness-0.5"));
+  CHECK(predicted("128-staleness-0.3") >= predicted("128-staleness-0.5") * (1 - 1e-9));
 }
 
 }  // namespace scenarios_test_verl_loops

@@ -181,7 +181,10 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
                         report_label("tools"), counted_noun(choice.tools.calls, "call"), show(choice.tools.wait),
                         choice.tools.tokens,
                         choice.tools.sandboxes > 0
-                            ? fmt::format(", {} at once: a sandbox is busy for {} of the {}", choice.tools.sandboxes,
+                            ? fmt::format(", {} at once{}: a sandbox is busy for {} of the {}", choice.tools.sandboxes,
+                                          choice.tools.cores > 0 ? fmt::format(" on {} each of the nodes that generate",
+                                                                               counted_noun(choice.tools.cores, "core"))
+                                                                 : "",
                                           percent(r.busy_sandboxes), choice.asynchrony ? "step" : "generation")
                             : "",
                         loop_seconds(r.parts.calls.value));

@@ -228,11 +228,11 @@ const std::vector<Listing>& listings() {
                           return {engine.release, engine.host_step, engine.host_sequence, engine.expert_sequence};
                         }),
         catalog_listing("rl-stacks", "rl-stack",
-                        "post_training.stack: time of a step besides its parts, and of a colocated step",
-                        {{"loop", "loop_s", true}, {"reload", "reload_s", true}},
+                        "post_training.stack: time of a sample besides the parts of a step, and of a colocated step",
+                        {{"a sample", "loop_sample_s", true}, {"reload", "reload_s", true}},
                         [](const Node& entry, const Catalog&) -> ListRow {
                           const RlStack stack = read_rl_stack(entry);
-                          return {stack.loop, stack.reload};
+                          return {stack.loop_sample, stack.reload};
                         }),
         catalog_listing(
             "weight-transfers", "weight-transfer",

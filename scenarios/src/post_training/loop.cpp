@@ -8,6 +8,7 @@
 #include "scenarios/src/post_training/asynchrony.hpp"
 #include "scenarios/src/post_training/engine_costs.hpp"
 #include "scenarios/src/post_training/weight_transfer.hpp"
+#include "strategies/failures/checkpoint_transfer.hpp"
 
 namespace trainyard {
 namespace {
@@ -379,9 +380,9 @@ Seconds least_generation(const PostTrainingChoice& choice, const NetworkEntry& m
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = r.generation_gpus + r.training_gpus - r.colocated_gpus + r.critic_gpus;
   transfer_weights(choice, model, r);
-  r.reload_copies = choice.shares_gpus() ? host_copies(choice.generators.node, r.moved_states) : Seconds{};
+  r.reload_copies = choice.shares_gpus() ? simulate_host_copies(choice.generators, r.moved_states) : Seconds{};
   r.reload = choice.shares_gpus() ? choice.stack.reload + r.reload_copies : Seconds{};
-  r.loop = choice.stack.loop;
+  r.loop = static_cast<double>(choice.samples()) * choice.stack.loop_sample;
   const double training_half = r.training_half().value;
   if (choice.asynchrony) {
     run_asynchronous_step(choice, model, training_half, r);
@@ -397,7 +398,6 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
     r.mean_staleness = r.most_staleness = choice.one_step_off ? 1 : 0;
     r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
-  // Engines of an asynchronous loop do not end together, so that their GPUs are idle by their mean.
   r.idle_generation = choice.asynchrony ? r.idle_engines : 1 - r.generation.value / r.step_time.value;
   r.idle_training = 1 - (r.training + r.log_probabilities) / r.step_time;
   if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;

@@ -76,6 +76,27 @@ void refuse_engines(const PostTrainingChoice& choice) {
                    node, by_tensor || by_expert ? nearest_fit : nearest_fit / layout.tensor));
 }
 
+/// Gives sandboxes cores of the nodes that generate: no more calls run at once than these hold, and slower cores take
+/// longer for a call.
+void place_sandboxes(PostTrainingChoice& choice) {
+  ToolChoice& tools = choice.tools;
+  if (tools.cores == 0 || choice.calls.empty()) return;
+  const NodeType& node = choice.generators.node;
+  const int cores = node.sockets * node.cpu.cores;
+  if (cores == 0)
+    fail(tools.place,
+         fmt::format("post_training.tools.cores: {} states no cores of its CPUs; expected cluster.cpu, such "
+                     "as xeon-platinum-8480c, or no cores",
+                     node.name));
+  if (tools.cores > cores)
+    fail(tools.place, fmt::format("post_training.tools.cores: a sandbox of {} cores, but {} has {}; nearest: {}",
+                                  tools.cores, node.name, cores, cores));
+  const int most = choice.generators.nodes * (cores / tools.cores);
+  tools.sandboxes = tools.sandboxes > 0 ? std::min(tools.sandboxes, most) : most;
+  for (std::vector<Seconds>& calls : choice.calls)
+    for (Seconds& call : calls) call = call / node.cpu.thread_speed;
+}
+
 }  // namespace
 
 void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
@@ -107,6 +128,7 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
     fail(choice.concurrency_place,
          fmt::format("generation.concurrency: {} prompts at a time do not divide over {} engines; nearest: {}",
                      choice.concurrency, choice.engines(), nearest_multiples(choice.engines(), choice.concurrency)));
+  place_sandboxes(choice);
   if (!choice.calls.empty() && choice.tools.sandboxes > 0 && choice.tools.sandboxes < choice.engines())
     fail(choice.tools.place, fmt::format("post_training.tools.sandboxes: {}, but {} engines share them; nearest: {}",
                                          choice.tools.sandboxes, choice.engines(), choice.engines()));

@@ -99,8 +99,4 @@ void transfer_weights(const PostTrainingChoice& choice, const NetworkEntry& mode
   r.weights = library_transfer(choice, model, r.sent, r.weights_network);
 }
 
-Seconds host_copies(const NodeType& node, Bytes bytes) {
-  return node.pcie_rate.value > 0 ? 2 * bytes / node.pcie_rate : Seconds{};
-}
-
 }  // namespace trainyard

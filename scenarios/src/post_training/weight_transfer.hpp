@@ -19,7 +19,4 @@ Seconds library_transfer(const PostTrainingChoice&, const NetworkEntry& model, B
 /// store. Throws UserError at the place of the store if the weights do not fit into it.
 void transfer_weights(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
-/// Returns the time in which each GPU copies so many bytes to the memory of its host and back.
-Seconds host_copies(const NodeType&, Bytes);
-
 }  // namespace trainyard

@@ -197,6 +197,13 @@ ToolChoice read_tools(Fields& section) {
       {"tokens", "Tokens of the result of a call, which the engine reads, for example 200."}, 0, kMostLoopTokens, 0));
   if (fields.has({"sandboxes", "Most calls at once, which the engines share, for example 256. Default: no limit."}))
     choice.sandboxes = fields.integer_within<int>("sandboxes", 1, 1 << 24);
+  choice.cores = fields.integer_within<int>(
+      {"cores",
+       "Cores that a sandbox takes on the CPUs of the nodes that generate, for example 2: as many calls run at once as "
+       "their cores hold, and take the longer, the slower these are (wait is that of thread_speed 1). Default: calls "
+       "run "
+       "elsewhere."},
+      0, 4096, 0);
   fields.finish();
   return choice;
 }

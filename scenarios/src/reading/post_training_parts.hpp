@@ -42,6 +42,7 @@ struct ToolChoice {
   double variation = 0;  ///< standard deviation of the waiting times over their mean
   double tokens = 0;     ///< tokens of the result of a call
   int sandboxes = 0;     ///< most calls at once, on all engines; 0: no limit
+  int cores = 0;         ///< cores of the CPUs that a sandbox takes; 0: calls run outside of the nodes
   Seconds wait;          ///< mean time of a call
   Place place;
 

@@ -5,12 +5,12 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/post_training/weight_transfer.hpp"
 #include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/search/plan_search.hpp"
 #include "sim/process/parallel.hpp"
+#include "strategies/failures/checkpoint_transfer.hpp"
 
 namespace trainyard {
 namespace {
@@ -62,7 +62,7 @@ TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, c
   const PostTrainingChoice& choice = *question_.base.post_training;
   steps_ = static_cast<double>(choice.samples() / choice.training_samples);
   passes_ = choice.log_probability_passes;
-  loop_ = choice.stack.loop.value;
+  loop_ = static_cast<double>(choice.samples()) * choice.stack.loop_sample.value;
   const std::vector<PlanPoint> groups = space_.groups();
   const std::vector<double> floors = runner_.group_floors(groups);
   work_ += kOperationsOfGroup * static_cast<double>(groups.size());
@@ -124,7 +124,8 @@ TrainingHalves::SimulatedHalf TrainingHalves::simulated_half(const PlanPoint& po
   TrainingHalf& half = simulated.half.emplace();
   half.section = space_.section(point);
   half.seconds = r.training.value + r.log_probabilities.value + loop_;
-  if (s.post_training->shares_gpus()) half.copies = host_copies(s.post_training->generators.node, r.moved_states).value;
+  if (s.post_training->shares_gpus())
+    half.copies = simulate_host_copies(s.post_training->generators, r.moved_states).value;
   return simulated;
 }
 

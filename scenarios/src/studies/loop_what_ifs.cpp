@@ -63,7 +63,7 @@ void add_faster_software(const Scenario& s, double factor, std::vector<LoopChang
     if (time.value > 0)
       sets.emplace_back(fmt::format("post_training.stack.{}", key), fmt::format("{} s", time.value / factor));
   };
-  divide("loop", stack.loop);
+  divide("loop_sample", stack.loop_sample);
   if (s.post_training->shares_gpus()) divide("reload", stack.reload);
   if (sets.empty()) return;
   if (!s.document.find("post_training")->find("stack")) sets.emplace(sets.begin(), "post_training.stack", stack.name);
@@ -73,11 +73,15 @@ void add_faster_software(const Scenario& s, double factor, std::vector<LoopChang
 void add_faster_tools(const Scenario& s, double factor, std::vector<LoopChange>& changes) {
   const PostTrainingChoice& choice = *s.post_training;
   if (choice.calls.empty()) return;
-  if (choice.tools.sandboxes > 0)
-    changes.push_back(
-        {kSandboxes,
-         {{"post_training.tools.sandboxes", fmt::format("{}", std::lround(choice.tools.sandboxes * factor))}},
-         true});
+  if (choice.tools.sandboxes > 0) {
+    Overrides sets;
+    if (choice.tools.cores > 0)
+      sets.emplace_back("cluster.cpu.cores", fmt::format("{}", std::lround(s.cluster.node.cpu.cores * factor)));
+    if (s.document.find("post_training")->find("tools")->find("sandboxes"))
+      sets.emplace_back("post_training.tools.sandboxes",
+                        fmt::format("{}", std::lround(choice.tools.sandboxes * factor)));
+    changes.push_back({kSandboxes, std::move(sets), true});
+  }
   if (choice.tools.wait.value > 0)
     changes.push_back(
         {kToolCalls, {{"post_training.tools.wait", fmt::format("{} s", choice.tools.wait.value / factor)}}, true});
@@ -89,7 +93,7 @@ std::vector<LoopChange> loop_changes(const Scenario& s, double factor, bool all)
   if (choice.machine_nodes > 0) machine.cluster.nodes = choice.machine_nodes;
   std::vector<LoopChange> changes;
   std::vector<std::string> left_out;
-  if (!s.plan.offload.copies())  // only plans that copy to hosts and drives wait for their links
+  if (!s.plan.offload.copies() && !choice.shares_gpus())  // others do not wait for links to hosts and drives
     left_out = {name_of(LinkKind::pcie), name_of(LinkKind::socket), name_of(LinkKind::host_memory)};
   if (!all) left_out.insert(left_out.end(), {"latency", "framework"});
   for (const std::string& resource : resource_classes(machine))

@@ -40,8 +40,9 @@ std::string loop_runs_table(const std::vector<LoopRun>& runs) {
 }
 
 std::string loop_constants_line(const char* name, const LoopConstants& c) {
-  return fmt::format("{}: loop {:.1f} s, reload {:.1f} s, weights {:.1f} GB/s colocated and {:.1f} GB/s apart\n", name,
-                     c.loop, c.reload, c.colocated_rate * 1e-9, c.apart_rate * 1e-9);
+  return fmt::format(
+      "{}: loop {:.2f} ms a sample, reload {:.1f} s, a tensor of the weights {:.2f} ms colocated and {:.2f} ms apart\n",
+      name, c.loop_sample * 1e3, c.reload, c.colocated_tensor * 1e3, c.apart_tensor * 1e3);
 }
 
 /// The measured steps, each predicted without its model.
@@ -113,7 +114,10 @@ std::vector<JudgedSet> sets_by_part(const PostTrainingErrors& errors, const Othe
     set.draws = false;
     return set;
   };
-  return {part("by part: training half", others.training, 0.08, 0),
+  std::vector<MeasuredPoint> training = errors.training_half.points;
+  training.insert(training.end(), others.training.begin(), others.training.end());
+  return {part("by part: training half", errors.training_half.points, 0.08, 0),
+          part("  with verl, whose lengths are assumed", training, 0.08, 0),
           part("by part: generation", others.generation, 0.12, 0), part("by part: step", step, 0.12, 0.9),
           part("by part: transfer of weights", transfers, 0.2, 0)};
 }
@@ -214,19 +218,25 @@ int validate_post_training(const ValidationRequest& request) {
   const std::vector<JudgedSet> parts = sets_by_part(errors, others);
   sets.insert(sets.end(), parts.begin(), parts.end());
   std::string text = fmt::format("steps of post-training loops ({}) against the simulator\n", errors.source);
-  if (request.points) text += loop_runs_table(errors.runs) + other_points_table(others.sets);
+  if (request.points) {
+    std::vector<JudgedSet> listed{judge_set(errors.training_half, {})};
+    listed.insert(listed.end(), others.sets.begin(), others.sets.end());
+    text += loop_runs_table(errors.runs) + other_points_table(listed);
+  }
   text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
   text += loop_constants_line("constants of the catalog", errors.catalog);
   text += loop_constants_line("a new fit to all steps  ", errors.fitted);
   text +=
-      "left out: these four are fitted without the steps of that model or release; if the weights take less than a "
-      "tenth of each of the other steps, their rate is taken as 50 GB/s, that of an adapter; the host time of a "
-      "running sequence (engine vllm) is not fitted again\n";
+      "left out: these four are fitted without the steps of that model or release; the host time of a running sequence "
+      "(engine vllm) is not fitted again\n";
   const SequenceFit& sequence = others.sequence;
   text += fmt::format(
       "time of a sequence in a step (engine trtllm): {} and with experts {} in the catalog, {} and {} by a new fit\n"
       "by part: points of all families; steps, throughputs and transfers of checkpoint-engine with constants that are "
-      "fitted without their model, and others only if nothing is fitted to them\n",
+      "fitted without their model, and others only if nothing is fitted to them\n"
+      "by part, training half: steps one step off that wait for training, less the loop and the transfer of weights "
+      "with "
+      "constants that are fitted without their model; sources of NeMo-RL state mean lengths, and those of verl none\n",
       show(sequence.catalog[0]), show(sequence.catalog[1]), show(sequence.fitted[0]), show(sequence.fitted[1]));
   const LoopDoubt doubt = left_out_loops(errors);
   text += loop_interval_line(doubt);

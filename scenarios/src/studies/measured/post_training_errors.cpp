@@ -27,6 +27,8 @@ LoopRun predict_loop(const MeasuredFamily& family, std::size_t row) {
   run.id = family.ids[row];
   run.release = run.id.substr(0, run.id.find('-'));
   run.model = s.network.name;
+  run.samples = static_cast<double>(s.post_training->samples());
+  run.tensors = published_tensors(s.model.entry).count;
   run.predicted = *simulate_here(s, {.critical_path = false}).post_training;
   run.has_own_nodes = s.post_training->has_own_nodes();
   run.one_step_off = s.post_training->one_step_off;
@@ -40,20 +42,10 @@ double mean_loop_error(const std::vector<LoopRun>& runs, const LoopConstants& co
   return sum / static_cast<double>(runs.size());
 }
 
-/// Rate of an adapter of 400 Gbit/s, B/s. It replaces the rate of weights if no run determines that.
-constexpr double kAdapterRate = 50e9;
-/// A run determines the rate of weights if their transfer takes at least this share of its step.
-constexpr double kDecidingShare = 0.1;
-
-bool runs_decide_rate(const std::vector<LoopRun>& runs, bool has_own_nodes) {
-  return std::ranges::any_of(runs, [has_own_nodes](const LoopRun& run) {
-    return run.has_own_nodes == has_own_nodes && run.predicted.weights.value >= kDecidingShare * run.measured;
-  });
-}
-
-/// Predicts each run with constants that are fitted to the runs with another trait.
+/// Predicts each run with constants that are fitted to the runs with another trait. Adds the training halves that decide
+/// their step to `halves`.
 ErrorSet left_out_by(const std::string& name, const std::vector<LoopRun>& runs, const LoopConstants& start,
-                     std::string LoopRun::*trait) {
+                     std::string LoopRun::*trait, std::vector<MeasuredPoint>* halves = nullptr) {
   std::vector<MeasuredPoint> points;
   std::set<std::string> traits;
   for (const LoopRun& run : runs) traits.insert(run.*trait);
@@ -62,8 +54,15 @@ ErrorSet left_out_by(const std::string& name, const std::vector<LoopRun>& runs, 
     for (const LoopRun& run : runs)
       if (run.*trait != left_out) others.push_back(run);
     const LoopConstants constants = fit_loop(others, start);
-    for (const LoopRun& run : runs)
-      if (run.*trait == left_out) points.push_back({run.id, constants.step_time(run), run.measured});
+    for (const LoopRun& run : runs) {
+      if (run.*trait != left_out) continue;
+      const double step = constants.step_time(run);
+      points.push_back({run.id, step, run.measured});
+      const PostTrainingResult& r = run.predicted;
+      const double half = r.training.value + r.log_probabilities.value;
+      if (halves && run.one_step_off && half + constants.loop_sample * run.samples > r.generation.value)
+        halves->push_back({run.id, half, run.measured - (step - half)});
+    }
   }
   return error_set(name, std::move(points));
 }
@@ -237,21 +236,16 @@ void add_loop_interval(const Scenario& s, PostTrainingResult& r) {
 
 double LoopConstants::step_time(const LoopRun& run) const {
   const PostTrainingResult& r = run.predicted;
-  const double training_half = r.training.value + r.log_probabilities.value + loop,
-               weights = r.sent.value / (run.has_own_nodes ? apart_rate : colocated_rate);
+  const double training_half = r.training.value + r.log_probabilities.value + loop_sample * run.samples,
+               tensors = run.tensors * (run.has_own_nodes ? apart_tensor : colocated_tensor),
+               weights = std::max(tensors, r.weights_network.value);
   return (run.one_step_off ? std::max(r.generation.value, training_half) : r.generation.value + training_half) +
          weights + (run.has_own_nodes ? 0 : reload + r.reload_copies.value);
 }
 
 LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
-  std::vector<double LoopConstants::*> constants{&LoopConstants::loop, &LoopConstants::reload};
-  for (const bool has_own_nodes : {false, true}) {
-    double LoopConstants::*const rate = has_own_nodes ? &LoopConstants::apart_rate : &LoopConstants::colocated_rate;
-    if (runs_decide_rate(runs, has_own_nodes))
-      constants.push_back(rate);
-    else
-      best.*rate = kAdapterRate;
-  }
+  const std::vector<double LoopConstants::*> constants{&LoopConstants::loop_sample, &LoopConstants::reload,
+                                                       &LoopConstants::colocated_tensor, &LoopConstants::apart_tensor};
   double least = mean_loop_error(runs, best);
   const auto improves = [&](const LoopConstants& trial) {
     const double error = mean_loop_error(runs, trial);
@@ -329,15 +323,18 @@ PostTrainingErrors post_training_errors() {
       [](std::size_t, const LoopRun&) {});
   const Catalog catalog;
   const RlStack stack = read_rl_stack(catalog.resolve("rl-stack", Node::scalar_node("nemo-rl")));
-  const auto rate = [&](const std::string& transfer) {
-    return read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(transfer))).rate.value;
+  const auto tensor = [&](const std::string& transfer) {
+    return read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(transfer))).tensor.value;
   };
-  errors.catalog = {stack.loop.value, stack.reload.value, rate(stack.colocated_transfer), rate(stack.apart_transfer)};
+  errors.catalog = {stack.loop_sample.value, stack.reload.value, tensor(stack.colocated_transfer),
+                    tensor(stack.apart_transfer)};
   errors.fitted = fit_loop(errors.runs, errors.catalog);
   std::vector<MeasuredPoint> points;
   for (const LoopRun& run : errors.runs) points.push_back({run.id, run.predicted.step_time.value, run.measured});
   errors.in_sample = error_set("step of the loop, in sample", std::move(points));
-  errors.model_left_out = left_out_by("its model left out", errors.runs, errors.catalog, &LoopRun::model);
+  std::vector<MeasuredPoint> halves;
+  errors.model_left_out = left_out_by("its model left out", errors.runs, errors.catalog, &LoopRun::model, &halves);
+  errors.training_half = error_set("training half of steps one step off", std::move(halves));
   errors.release_left_out = left_out_by("its release left out", errors.runs, errors.catalog, &LoopRun::release);
   for (const char* transfer : {"checkpoint-engine-broadcast", "checkpoint-engine-p2p"})
     add_transfer(transfer, errors.transfers);

@@ -15,14 +15,16 @@ namespace trainyard {
 struct LoopRun {
   std::string id, model, release;
   PostTrainingResult predicted;
+  double tensors = 0;  ///< published ones of the policy
+  double samples = 0;  ///< of a step
   bool has_own_nodes = false, one_step_off = false;
   double measured = 0;  ///< s
 };
 
 /// The constants of a loop that are fitted to measured steps.
 struct LoopConstants {
-  double loop = 0, reload = 0;                ///< s
-  double colocated_rate = 0, apart_rate = 0;  ///< rates of the transfer of the policy's weights, B/s
+  double loop_sample = 0, reload = 0;             ///< s; a sample of a step, and a colocated step
+  double colocated_tensor = 0, apart_tensor = 0;  ///< host times of the transfer of a tensor of the policy, s
 
   /// Returns the step time of a run with these constants instead of its own.
   double step_time(const LoopRun&) const;
@@ -33,6 +35,9 @@ struct PostTrainingErrors {
   std::vector<LoopRun> runs;
   LoopConstants catalog, fitted;  ///< the catalog's constants, and those of a new fit to all runs
   ErrorSet in_sample, model_left_out, release_left_out;
+  /// Training halves of the steps one step off that are predicted to wait for training: the rest of the measured step is
+  /// the loop and the transfer of weights, with constants that are fitted without the model.
+  ErrorSet training_half;
   ErrorLimits limits;
   std::string source;
   /// Transfers of the catalog against updates by verl.
@@ -41,8 +46,7 @@ struct PostTrainingErrors {
 };
 
 /// Returns the constants with the smallest mean relative error over these runs, by a search along each constant and
-/// each pair of them with shrinking steps. If the transfer of the weights takes less than a tenth of every step, its
-/// rate is not fitted: it becomes that of an adapter of 400 Gbit/s.
+/// each pair of them with shrinking steps.
 LoopConstants fit_loop(const std::vector<LoopRun>&, LoopConstants start);
 
 /// A measured step of a loop, and its prediction with constants that were fitted without its model.
