@@ -94,7 +94,7 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
   unmeasured[3].traits[0] = "mixtures of experts";
   unmeasured[3].experts = true;
   unmeasured[4].devices = 17;
-  unmeasured[5].exchange = 0.1;
+  unmeasured[5].unmeasured_parts = {"compression"};
   unmeasured[6].wide_tensor = true;
   unmeasured[7].other_vendor = true;
   unmeasured[7].unmeasured_parts = {"offload"};
@@ -244,12 +244,12 @@ TEST_CASE("the doubt that two steps share cancels in their ratio, and what one o
         Approx(std::pow(student_scale(), 2) *
                (std::pow(model.spread_of("experts"), 2) + std::pow(model.spread_of("network"), 2) +
                 std::pow(model.spread_of("stack"), 2))));
-  // Shares of exchange differ: their difference stays.
+  // Shares of the network on the critical path differ: their difference stays.
   StepProfile waiting = profile, longer_waiting = profile;
-  waiting.exchange = 0.1;
-  longer_waiting.exchange = 0.3;
+  waiting.path[2] = 0.1;
+  longer_waiting.path[2] = 0.3;
   CHECK(std::sqrt(unshared_variance(doubt_of(waiting, 4), doubt_of(longer_waiting, 4))) ==
-        Approx(student_scale() * 0.2 * model.spread_of("exchange")));
+        Approx(student_scale() * 0.2 * model.spread_of("network path")));
   // Another vendor's chip shares nothing with it.
   StepProfile foreign = profile;
   foreign.traits[2] = "mi300x";

@@ -181,8 +181,6 @@ const std::vector<DoubtTerm>& doubt_terms() {
       {"scale", 0.04,
        "more than twice the devices of any measured step of this stack, or of any stack if it was not measured",
        [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }, product_subject},
-      {"exchange", 0.15, "the share of the step that waits for messages",
-       [](const P& p, const E&) { return p.exchange; }, combination_subject},
       {"memory path", 0.10, "traffic of GPU memory, by its share of the critical path",
        [](const P& p, const E&) { return p.on_path(PathPart::memory); }, combination_subject},
       {"node path", 0.15, "exchanges in a node, by their share of the critical path",
