@@ -237,6 +237,9 @@ TEST_CASE("parameters and optimizer states leave colocated GPUs and come back ov
   CHECK(r.reload_copies.value > 0);
   CHECK(r.reload_copies.value < r.reload.value);
   CHECK(slow.reload_copies.value == Approx(2 * r.moved_states.value / 1e9));
+  // The four GPUs of a socket share its memory.
+  CHECK(simulated_loop({{"cluster.cpu.memory_bandwidth", "20 GB/s"}}).reload_copies.value ==
+        Approx(2 * 4 * r.moved_states.value / 20e9).epsilon(0.001));
   CHECK(slow.reload.value - slow.reload_copies.value == Approx(r.reload.value - r.reload_copies.value));
   CHECK(slow.summed_parts().value == slow.step_time.value);
   CHECK(simulated_loop({{"post_training.generation.nodes", "1"}}).reload_copies.value == 0);
@@ -373,7 +376,9 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   CHECK(errors.release_left_out.n == 18);
   CHECK(errors.training_half.n == 5);  // of Llama 3 8B and Qwen3 32B
   CHECK(errors.training_half.mean_abs == Approx(0.041).margin(0.0006));
-  // A new fit has the constants of the catalog.
+  // A new fit has the constants of the catalog, which the manual states.
+  CHECK(errors.catalog.colocated_tensor == Approx(1.36e-3));
+  CHECK(errors.catalog.apart_tensor == Approx(0.8e-3));
   CHECK(errors.fitted.loop_sample == Approx(errors.catalog.loop_sample).epsilon(0.01));
   CHECK(errors.fitted.reload == Approx(errors.catalog.reload).epsilon(0.01));
   CHECK(errors.fitted.colocated_tensor == Approx(errors.catalog.colocated_tensor).epsilon(0.01));

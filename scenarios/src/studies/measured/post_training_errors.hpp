@@ -16,7 +16,7 @@ struct LoopRun {
   std::string id, model, release;
   PostTrainingResult predicted;
   double tensors = 0;  ///< published ones of the policy
-  double samples = 0;  ///< of a step
+  double samples = 0;  ///< those of a step
   bool has_own_nodes = false, one_step_off = false;
   double measured = 0;  ///< s
 };
