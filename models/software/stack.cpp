@@ -384,8 +384,6 @@ SoftwareStack read_stack(const Node& entry) {
         stack.anchor.precisions = anchor.texts({"precisions", "Precisions of these steps, for example [bf16, fp8]."});
         stack.anchor.features =
             anchor.texts({"features", "Parts of these steps that no shipped measurement has, for example [offload]."});
-        stack.anchor.exchange = anchor.number(
-            {"exchange", "Largest share of such a step that waits for messages, for example 0.1."}, 0, 1, 0.0);
         anchor.read_map({"path",
                          "Largest share of such a step on its critical path, by part: a map, for example {memory: 0.2, "
                          "network: 0.1}."},

@@ -118,7 +118,6 @@ struct SoftwareStack : Fusions {
     std::vector<std::string> networks, precisions;  ///< their kinds of networks and their precisions
     std::vector<std::string> features;              ///< their parts that no shipped measurement has
     double devices = 0;                             ///< most devices of a step
-    double exchange = 0;                            ///< largest share of a step that waits for messages
     PartShares path{};                              ///< largest share of a step on its critical path, by part
     double slow_host = 0;                           ///< largest multiple of a step that a slow host would need
     bool wide_tensor = false;                       ///< a tensor group crosses nodes, or its GPUs share no NVSwitch

@@ -83,8 +83,7 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
   const auto beyond = [&doubt](const char* term, double share, double measured) {
     return std::pow(doubt.spread_of(term) * std::max(0.0, share - measured), 2);
   };
-  double variance = std::pow(anchor.basis.spread, 2) + std::pow(doubt.spread_of("scale"), 2) +  // 64 > 2 x 16 devices
-                    beyond("exchange", profile.exchange, anchor.basis.exchange);
+  double variance = std::pow(anchor.basis.spread, 2) + std::pow(doubt.spread_of("scale"), 2);  // 64 > 2 x 16 devices
   for (std::size_t part = 0; part < kPathParts.size(); ++part) {
     CHECK(anchor.basis.path[part] > 0);
     variance += beyond((std::string(kPathParts[part]) + " path").c_str(), profile.path[part], anchor.basis.path[part]);
@@ -102,7 +101,6 @@ TEST_CASE("an anchored stack is less sure of steps that are unlike the measured 
                                .precisions = {"bf16"},
                                .features = {},
                                .devices = 64};
-  anchor.exchange = profile_of(base, r).exchange;
   anchor.path = profile_of(base, r).path;
   const auto spread_with = [&](const auto& change) {
     Scenario s = base;
@@ -117,7 +115,6 @@ TEST_CASE("an anchored stack is less sure of steps that are unlike the measured 
         Approx(std::hypot(0.08, doubt.spread_of("combination"))));
   CHECK(spread_with([](Scenario& s) { s.software.anchor.precisions = {"fp8"}; }) ==
         Approx(std::hypot(0.08, doubt.spread_of("combination"))));
-  CHECK(spread_with([](Scenario& s) { s.software.anchor.exchange = 0; }) > measured_spread);
   CHECK(spread_with([](Scenario& s) { s.software.anchor.path = {}; }) > measured_spread);
   CHECK(spread_with([](Scenario& s) { s.software.anchor.devices = 16; }) ==
         Approx(std::hypot(0.08, doubt.spread_of("scale"))));

@@ -28,9 +28,9 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
   // The figures of the manual (post-training.md).
   const ErrorSet step = errors("step");
   CHECK(step.mean_abs == Approx(0.104).margin(0.005));
-  CHECK(step.worst_abs == Approx(0.378).margin(0.005));
-  CHECK(step.rank_correlation == Approx(0.98).margin(0.005));
-  CHECK(errors("log-probabilities").signed_mean == Approx(-0.37).margin(0.005));
+  CHECK(step.worst_abs == Approx(0.372).margin(0.005));
+  CHECK(step.rank_correlation == Approx(0.97).margin(0.005));
+  CHECK(errors("log-probabilities").signed_mean == Approx(-0.365).margin(0.005));
   // Log-probabilities on 32, 64 and 128 GPUs: a constant part, and one that halves with twice the GPUs.
   const std::vector<MeasuredPoint> passes = errors("log-probabilities").points;
   REQUIRE(passes.size() == 3);
@@ -38,9 +38,9 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
                halves_predicted = (passes[0].predicted - passes[2].predicted) * 4 / 3;
   CHECK(passes[0].measured - halves_measured == Approx(36).margin(0.5));
   CHECK(passes[0].predicted - halves_predicted == Approx(30).margin(0.6));
-  CHECK(halves_measured / halves_predicted == Approx(2.5).margin(0.05));
+  CHECK(halves_measured / halves_predicted == Approx(2.4).margin(0.05));
   CHECK(passes[1].measured == Approx(passes[0].measured - halves_measured / 2).epsilon(0.03));
-  CHECK(errors("update").mean_abs == Approx(0.174).margin(0.005));
+  CHECK(errors("update").mean_abs == Approx(0.184).margin(0.005));
   CHECK(errors("generation").mean_abs == Approx(0.256).margin(0.005));
   CHECK(errors("waiting").signed_mean == Approx(-0.39).margin(0.005));
   // One length cannot hold for all rows: fewer GPUs of an asynchronous loop take less time for as many samples.

@@ -191,7 +191,7 @@ TEST_CASE("an answer on an announced chip says so, and counts as unmeasured", "[
   const Overrides rubin{{"cluster.node", "{base: vr-nvl72, gpu: {count: 64}}"}, {"cluster.nodes", "1"}};
   CHECK_THAT(trust_of(plain, rubin), Contains("announced: the figures of rubin are preliminary"));
   CHECK_THAT(trust_of(plain), !Contains("announced"));
-  CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1, 0).unmeasured_parts.contains("announced chip"));
+  CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1).unmeasured_parts.contains("announced chip"));
 }
 
 TEST_CASE("ranges of an announced chip make ranges of the step, and widen its interval", "[trust]") {

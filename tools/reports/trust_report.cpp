@@ -50,7 +50,7 @@ std::vector<std::string> unmeasured(const Scenario& s, const StepTraits& traits,
     else if (!shared[t] && !together.empty())
       words.push_back(names[t] + together);
   if (s.plan.inference) words.emplace_back("forward passes alone");
-  for (const std::string& part : profile_of(s, 1, 0).unmeasured_parts)
+  for (const std::string& part : profile_of(s, 1).unmeasured_parts)
     words.push_back(part == s.plan.mechanism_name ? "the mechanism " + part : part);
   return words;
 }

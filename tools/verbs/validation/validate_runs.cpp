@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
@@ -86,26 +87,31 @@ std::string refusals_and_misfits(const Predictions& all) {
   return text;
 }
 
-/// Says how many measured steps lie in the 80 % intervals that the steps of all other families leave, by rows and as a
-/// mean over the families. Empty if none has an interval.
-std::string covered_steps(const Predictions& all) {
+/// Says how many measured steps lie in their 80 % intervals, by rows and as a mean over the families. Empty if none has
+/// an interval. `left_out`: the intervals are those that the steps of all other families leave, and not those of `run`.
+std::string covered_steps(const Predictions& all, bool left_out) {
   std::vector<CoveredRow> rows;
   ProgressLine progress;
   for (std::size_t f = 0; f < all.size(); ++f) {
-    progress.show(fmt::format("intervals of steps: family {} of {}", f + 1, all.size()));
     const FamilyPrediction& family = all[f];
-    const DoubtWithoutFamily without(kept_left_out_steps(), family.name);
-    for (const RunPrediction& run : family.runs)
-      if (run.doubt.exists() && run.measured.is_given())
-        rows.push_back(covered_row(family.name, run.measured.step_time.value / run.step_time, [&](double probability) {
-          return without.model().range(without.doubt(run.profile), probability);
-        }));
+    std::optional<DoubtWithoutFamily> without;
+    if (left_out) {
+      progress.show(fmt::format("intervals of steps: family {} of {}", f + 1, all.size()));
+      without.emplace(kept_left_out_steps(), family.name);
+    }
+    for (const RunPrediction& run : family.runs) {
+      if (!run.doubt.exists() || !run.measured.is_given()) continue;
+      const DoubtModel& model = without ? without->model() : DoubtModel::shipped();
+      const StepDoubt doubt = without ? without->doubt(run.profile) : run.doubt;
+      rows.push_back(covered_row(family.name, run.measured.step_time.value / run.step_time,
+                                 [&](double probability) { return model.range(doubt, probability); }));
+    }
   }
   if (rows.empty()) return "";
   const ClassCoverage coverage = coverage_of("", 0, rows);
   return fmt::format(
-      "80 % intervals without its family hold {} of {} measured steps ({}; {} on average over the families); median "
-      "half width ±{}\n",
+      "80 % intervals {} hold {} of {} measured steps ({}; {} on average over the families); median half width ±{}\n",
+      left_out ? "without its family" : "of run",
       std::ranges::count_if(rows, [](const CoveredRow& row) { return row.inside[kLikelyIndex]; }), rows.size(),
       percent(coverage.by_steps[kLikelyIndex]), percent(coverage.by_families[kLikelyIndex]),
       percent(coverage.half_width));
@@ -193,7 +199,7 @@ int validate_runs(const ValidationRequest& request) {
     text +=
         fmt::format("mean over {}: {}\n", families == 1 ? "1 family" : fmt::format("{} families, each once", families),
                     percent(mean / families));
-  if (judges_intervals) text += covered_steps(all) + covered_memories(all);
+  if (judges_intervals) text += covered_steps(all, request.set == kUnfittedSet) + covered_memories(all);
   text += refusals_and_misfits(all);
   if (shipped) text += "what is fitted to measured runs: trainyard validate training --knobs\n";
   report(request, "Measured training runs", text, sets, unfinished, refused_runs(all));

@@ -262,7 +262,6 @@ SoftwareStack::Anchor basis_of(const std::vector<AnchorStep>& steps) {
     precisions.insert(profile.trait(StepTrait::precision));
     features.insert(profile.unmeasured_parts.begin(), profile.unmeasured_parts.end());
     basis.devices = std::max(basis.devices, profile.devices);
-    basis.exchange = std::max(basis.exchange, profile.exchange);
     for (std::size_t part = 0; part < basis.path.size(); ++part)
       basis.path[part] = std::max(basis.path[part], profile.path[part]);
     basis.slow_host = std::max(basis.slow_host, profile.slow_host);
@@ -302,10 +301,10 @@ std::string yaml_of_basis(const SoftwareStack::Anchor& a) {
     path.push_back(fmt::format("{}: {:.3g}", kPathParts[part], a.path[part]));
   if (a.exists())
     text += fmt::format(
-        ", spread: {:.3g}, devices: {:.0f}, gpu: {}, networks: {}, precisions: {}, exchange: {:.3g}, slow_host: "
-        "{:.3g}, wide_tensor: {}, path: {{{}}}",
-        a.spread, a.devices, a.gpu, list_in_yaml(a.networks), list_in_yaml(a.precisions), a.exchange, a.slow_host,
-        a.wide_tensor, fmt::join(path, ", "));
+        ", spread: {:.3g}, devices: {:.0f}, gpu: {}, networks: {}, precisions: {}, slow_host: {:.3g}, wide_tensor: {}, "
+        "path: {{{}}}",
+        a.spread, a.devices, a.gpu, list_in_yaml(a.networks), list_in_yaml(a.precisions), a.slow_host, a.wide_tensor,
+        fmt::join(path, ", "));
   if (!a.features.empty()) text += ", features: " + list_in_yaml(a.features);
   return text + "}";
 }

@@ -57,8 +57,6 @@ std::vector<NarrowingMeasurement> possible_measurements(const Scenario& s, const
     const std::optional<Overrides> sets = smaller_run(s, nodes);
     if (!sets) return false;
     anchor.devices = std::ceil(profile.devices * nodes / s.cluster.nodes);
-    // A node of its own does not wait for the network as the whole cluster does.
-    anchor.exchange = nodes == 1 && s.cluster.nodes > 1 ? 0 : profile.exchange;
     std::string command = "trainyard anchor " + file;
     for (const auto& [path, value] : *sets) command += " --set " + shell_word(path + "=" + value);
     measurements.push_back(

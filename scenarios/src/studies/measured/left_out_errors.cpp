@@ -73,7 +73,6 @@ std::vector<LeftOutStep> read_tables() {
       for (std::size_t t = 0; t < profile.traits.size(); ++t)
         profile.traits[t] = table.text(table.column(kTraitNames[t]));
       profile.devices = table.positive(table.column("devices"));
-      profile.exchange = table.number("exchange");
       for (std::size_t part = 0; part < kPathParts.size(); ++part)
         profile.path[part] = table.number(fmt::format("path_{}", kPathParts[part]));
       profile.slow_host = table.number("slow_host");
@@ -136,13 +135,12 @@ PartShares path_shares(const Scenario& s, const Result& r) {
   return shares;
 }
 
-StepProfile profile_of(const Scenario& s, double step_time, double exposed_share) {
+StepProfile profile_of(const Scenario& s, double step_time) {
   const Gpu& gpu = s.cluster.node.gpu;
   const PlanChoice& plan = s.plan;
   StepProfile profile;
   profile.traits = traits_of(s);
   profile.devices = s.ranks();
-  profile.exchange = exposed_share;
   profile.slow_host = slow_host_time(s) / step_time;
   profile.other_vendor = !runs_nccl(gpu);
   const Fp8Scaling scaling = s.software.fp8_scaling;
@@ -162,10 +160,7 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
 }
 
 StepProfile profile_of(const Scenario& s, const Result& r) {
-  double exposed = r.breakdown.joining.value;
-  for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
-  StepProfile profile =
-      profile_of(s, r.step_time.value, r.breakdown.step_time.value > 0 ? exposed / r.breakdown.step_time.value : 0);
+  StepProfile profile = profile_of(s, r.step_time.value);
   profile.path = path_shares(s, r);
   return profile;
 }
@@ -173,16 +168,17 @@ StepProfile profile_of(const Scenario& s, const Result& r) {
 std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>& all) {
   std::string text = fmt::format(
       "# Errors of step times of measured runs, as ln(predicted / measured): fitted is that by the catalog's "
-      "constants, left_out\n# that by constants that were fitted without the family. exchange: exposed share of the "
-      "step; path_:\n# shares of the critical path by the catalog's constants; slow_host: time of a slow host as a "
-      "multiple of the\n# step. Repeat: trainyard validate {} --left-out --csv FILE\n"
-      "family,row,{},devices,exchange,path_{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
+      "constants, left_out\n# that by constants that were fitted without the family. path_: shares of the critical "
+      "path "
+      "by the\n# catalog's constants; slow_host: time of a slow host as a multiple of the step.\n# Repeat: trainyard "
+      "validate {} --left-out --csv FILE\n"
+      "family,row,{},devices,path_{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
       set, fmt::join(kTraitNames, ","), fmt::join(kPathParts, ",path_"));
   for (const LeftOutStep& row : all) {
     text += csv_cell(row.family) + "," + csv_cell(row.row);
     for (const std::string& trait : row.profile.traits) text += "," + csv_cell(trait);
     const StepProfile& profile = row.profile;
-    text += fmt::format(",{:.0f},{:.3f}", profile.devices, profile.exchange);
+    text += fmt::format(",{:.0f}", profile.devices);
     for (const double share : profile.path) text += fmt::format(",{:.3f}", share);
     text += fmt::format(",{:.3f}", profile.slow_host);
     for (const bool is_so : {profile.other_vendor, !profile.unmeasured_parts.empty(), profile.wide_tensor})

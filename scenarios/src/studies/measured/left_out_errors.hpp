@@ -37,8 +37,7 @@ struct StepProfile {
   StepTraits traits;
   const std::string& trait(StepTrait t) const { return trait_of(traits, t); }
   double devices = 1;
-  double exchange = 0;  ///< share of the step in which the described rank waits for messages
-  PartShares path{};    ///< shares of the critical path
+  PartShares path{};  ///< shares of the critical path
   double on_path(PathPart part) const { return path[static_cast<std::size_t>(part)]; }
   /// Time in which a slow host would launch the step's kernels, as a multiple of the step.
   double slow_host = 0;
@@ -51,7 +50,7 @@ struct StepProfile {
 };
 /// Returns true if a source says that the chip is only announced, so that its figures are preliminary.
 bool is_announced(const Gpu&);
-StepProfile profile_of(const Scenario&, double step_time, double exposed_share);
+StepProfile profile_of(const Scenario&, double step_time);
 StepProfile profile_of(const Scenario&, const Result&);
 
 /// A measured step, and the errors of its prediction as ln(predicted / measured).

@@ -366,7 +366,6 @@ DoubtBasis::DoubtBasis(StepProfile step, const SoftwareStack::Anchor& anchor) : 
   model = model.with_anchor(anchor);
   anchored_ = whole_experience();
   anchored_->add_anchor(anchor);
-  profile.exchange = std::max(0.0, profile.exchange - anchor.exchange);
   for (std::size_t part = 0; part < profile.path.size(); ++part)
     profile.path[part] = std::max(0.0, profile.path[part] - anchor.path[part]);
   if (anchor.wide_tensor) profile.wide_tensor = false;
