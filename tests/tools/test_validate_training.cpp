@@ -144,7 +144,8 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
   for (const char* words : {"memory --left-out", "schedules --left-out", "training --left-out --html /dev/null"}) {
     const TopoAnswer refused = shell.trainyard(std::string("validate ") + words);
     CHECK(refused.exit == 2);
-    CHECK_THAT(refused.err, Contains("only with validate training, training-2026, mlperf, mlperf-v6 and outside-the-fit"));
+    CHECK_THAT(refused.err,
+               Contains("only with validate training, training-2026, mlperf, mlperf-v6 and outside-the-fit"));
   }
   CHECK_THAT(shell.trainyard("validate training --csv -").err, Contains("--csv: only with --left-out"));
   CHECK_THAT(shell.trainyard("validate training --left-out --family korthikanti").err, Contains("korthikanti-small"));

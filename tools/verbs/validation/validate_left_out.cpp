@@ -23,9 +23,7 @@ std::string words_of(const RefittedConstant& c) {
 
 }  // namespace
 
-std::vector<MeasuredFamily> families_of_fit() {
-  return measured_families({kFittedSets.begin(), kFittedSets.end()});
-}
+std::vector<MeasuredFamily> families_of_fit() { return measured_families({kFittedSets.begin(), kFittedSets.end()}); }
 
 int validate_left_out(const ValidationRequest& request) {
   const std::vector<MeasuredFamily> families = measured_families({request.set}, request.families);
