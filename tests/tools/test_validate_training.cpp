@@ -148,6 +148,11 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
                Contains("only with validate training, training-2026, mlperf, mlperf-v6 and outside-the-fit"));
   }
   CHECK_THAT(shell.trainyard("validate training --csv -").err, Contains("--csv: only with --left-out"));
+  // No constant is fitted to a family outside the fit, so that it is left out as it is.
+  const std::string outside = "validate outside-the-fit --left-out --family titan-8B-h200";
+  const json titan = parse_json(shell.trainyard(outside + " --json -").out);
+  CHECK(titan.at("mean_in_sample") == titan.at("mean_left_out"));
+  CHECK_THAT(shell.trainyard(outside).out, Contains("no constant is fitted to these families"));
   CHECK_THAT(shell.trainyard("validate training --left-out --family korthikanti").err, Contains("korthikanti-small"));
 }
 

@@ -47,7 +47,7 @@ int validate_left_out(const ValidationRequest& request) {
     table.rows.push_back({family.now.name, fmt::format("{}", left_out->n), percent(in_sample->mean_abs),
                           percent(left_out->mean_abs), percent(left_out->worst_abs),
                           signed_percent(left_out->signed_mean), fmt::format("{:.3f}", left_out->rank_correlation)});
-    constants += family.now.name + "\n";
+    if (!family.constants.empty()) constants += family.now.name + "\n";
     Json own = Json::array();
     for (const RefittedConstant& c : family.constants) {
       constants += words_of(c);
@@ -75,7 +75,9 @@ int validate_left_out(const ValidationRequest& request) {
         "{}\n",
         determined, percent(determined_sum / determined), count - determined,
         percent((left_out_sum - determined_sum) / (count - determined)));
-  text += "\nconstants of each family, in the catalog and without its runs\n" + constants;
+  text += constants.empty()
+              ? "\nno constant is fitted to these families: both errors are those of the catalog's constants\n"
+              : "\nconstants of each family, in the catalog and without its runs\n" + constants;
   if (!request.csv.empty()) write_atomically(request.csv, left_out_csv(request.set, left_out_steps(request.set, all)));
   report(request, text, Json{{"families", sets}, {"mean_in_sample", mean_fitted}, {"mean_left_out", mean_left}});
   return holds ? kGood : kFailsLimit;
