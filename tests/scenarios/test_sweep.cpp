@@ -369,7 +369,7 @@ TEST_CASE("no cell of a table is a formula to a spreadsheet", "[sweep]") {
   const std::string table = left_out_csv("training", {step});
   CHECK_THAT(table,
              Catch::Contains(
-                 "\n'=1+1,'@row,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,1,0.000,0.000,0.000,0.000,0.000,no,no,no,"
+                 "\n'=1+1,'@row,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,1,0.000,0.000,0.000,0.000,no,no,no,"
                  "0.0000,0.0000\n"));
 }
 
