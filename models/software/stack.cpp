@@ -241,6 +241,10 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   fields.read(
       {"keeps_stage_gradient", "Whether the pipeline keeps the last gradient that it sent to the previous stage."},
       stack.keeps_stage_gradient);
+  fields.read({"frees_gradients",
+               "Whether gradients take memory from the backward pass that makes them to the next step, as PyTorch's "
+               "zero_grad has it, which sets them to none. Otherwise they have memory throughout."},
+              stack.frees_gradients);
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
     fields.refuse("fused_gradient_accumulation",
                   "needs the precision of the summed gradients; expected gradient_precision: fp32, bf16 or fp16");

@@ -138,6 +138,9 @@ struct SoftwareStack : Fusions {
   double recomputed_gradients = 0;
   /// The pipeline's schedule keeps the last gradient that it sent to the previous stage.
   bool keeps_stage_gradient = false;
+  /// Gradients take memory from the backward pass that makes them to the next step, whose first pass finds none
+  /// (PyTorch's zero_grad sets them to none). false: they have memory throughout.
+  bool frees_gradients = false;
   /// Runs are so long that power limits the clock of chips (see `sustained_gpu`).
   bool long_runs = false;
   /// Catalog entry of the flash attention kernel that it calls; empty: the GPU's own figures hold.

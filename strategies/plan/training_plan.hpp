@@ -67,6 +67,9 @@ struct StagePlan {
   Work optimizer;
   UpdateExchanges update_exchanges;  ///< collectives of tensor ranks before the optimizer's work
   StaticMemory memory;
+  /// Indexed by layer of the network: gradients that take memory from the layer's first backward pass of a step to its
+  /// end. `memory` counts them too. Empty: all gradients have memory throughout.
+  std::vector<Bytes> freed_gradients;
   StaticMemory host_memory;  ///< offload: memory that a rank holds in its host
   Bytes host_activations;    ///< offload: largest size of activations in host memory at a time
   Bytes drive;               ///< offload: bytes on the drives of its node

@@ -106,12 +106,14 @@ Ops LayerPasses::in_turn(Ops one, Ops other) {
   waiting_pass_.reset();
 }
 
-/// A pass can be a series if nothing waits for parameters between layers, and no bucket leaves.
+/// A pass can be a series if nothing waits for parameters between layers, no bucket leaves, and no gradient takes memory.
 const PassSeries::ChunkSeries* LayerPasses::series_of(const PipelineTask& task, bool sends) const {
   if (!series_ || waiting_pass_) return nullptr;
   const bool makes_gradients = task.pass == Pass::backward || task.pass == Pass::backward_weights;
   const bool last = task.micro_batch == ends_[task.chunk].last;
   if (makes_gradients && gradients_.sends_during_backward(last)) return nullptr;
+  if (makes_gradients && task.micro_batch == ends_[task.chunk].first && !step_.stage.freed_gradients.empty())
+    return nullptr;
   const std::vector<int>& layers = step_.stage.chunks[task.chunk];
   if (std::ranges::any_of(layers, [this](int layer) { return parameters_.waits_for(layer); })) return nullptr;
   const bool first = task.micro_batch == ends_[task.chunk].first || gradients_.exchanges_each_micro_batch();
@@ -141,6 +143,9 @@ Ops LayerPasses::pass(int layer, const PipelineTask& task) {
     activations_.begin_forward(layer);
   else
     co_yield activations_.begin_backward(step_.stage.chunks[task.chunk], layer, task.micro_batch);
+  if (makes_gradients && first && !step_.stage.freed_gradients.empty())
+    co_yield step_.change_memory(step_.stage.freed_gradients[layer].value, MemoryClass::gradients,
+                                 step_.words.gradients);
   if (makes_gradients && step_.shards_parameters()) gradients_.wait_for_buffers(layer);
   const bool leave = makes_gradients && gradients_.sends_during_backward(last);
   const bool fine = leave && !step_.plan.values_by_layer();  // values are computed layer by layer

@@ -72,6 +72,7 @@ struct TrainingNames {
   NameId step_over = names.intern(kStepOver);
   NameId average = names.intern("average parameters");
   NameId setup = names.intern("set-up");
+  NameId gradients = names.intern("gradients");
   NameId overhead = names.intern("framework");
   NameId accumulate = names.intern("accumulate gradients", ComputePhase::backward);
   NameId wait = names.intern("wait for the coordinator's tick");

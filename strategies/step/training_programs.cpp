@@ -122,6 +122,7 @@ class TrainingStep : public CoroutineProgram {
 
   Ops step(int number) {
     co_yield updates_->before_step(number);
+    if (!step_.stage.freed_gradients.empty()) co_yield free_gradients();
     gradients_.begin_step(number, policy_.sums_gradients(number), updates_->gradient_set(number));
     parameters_.begin_step();
     if (plan_.overhead_kernel != 0) {
@@ -153,6 +154,12 @@ class TrainingStep : public CoroutineProgram {
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
     step_.waits.take_into(step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over));
     co_yield step_.out.emit();
+  }
+
+  const Op& free_gradients() {
+    Bytes sum;
+    for (const Bytes layer : step_.stage.freed_gradients) sum += layer;
+    return step_.change_memory(-sum.value, MemoryClass::gradients, step_.words.gradients);
   }
 
   /// The forward pass of the next micro-batch of any step, without a flush.

@@ -135,6 +135,53 @@ TEST_CASE("gradients are booked when their exchange begins, at every stage of Ze
   CHECK(overlapped_kernels > 0);
 }
 
+TEST_CASE("gradients that zero_grad frees have memory from the backward pass that makes them to the next step",
+          "[memory]") {
+  // The highest memory of one replica, layer by layer, with one micro-batch and without recomputation.
+  const auto by_layers = [](const TrainingPlan& plan) {
+    const StagePlan& stage = plan.stages.front();
+    const std::vector<Layer>& layers = plan.network->layers;
+    double gradients = 0, held = stage.memory.total().value, peak = held;
+    for (const Bytes layer : stage.freed_gradients) gradients += layer.value;
+    CHECK(gradients == Approx(stage.memory.gradients.value));
+    held -= gradients;
+    for (const Layer& layer : layers) {
+      held += layer.activations().value;
+      peak = std::max(peak, held + layer.forward_transient.value);
+    }
+    for (std::size_t l = layers.size(); l-- > 0;) {
+      held += stage.freed_gradients[l].value;
+      peak = std::max(peak, held + layers[l].backward_transient.value);
+      held -= layers[l].activations().value;
+    }
+    return std::max(peak, held);
+  };
+  for (const std::string stack : {"pytorch-ddp", "pytorch-autocast", "torchtitan"})
+    for (const int batch : {1, 16}) {
+      CAPTURE(stack, batch);
+      double expected = 0;
+      const auto step = [&](const std::string& software) {
+        SimulateOptions options{.critical_path = false};
+        options.after = [&](const StepRun& r) {
+          if (!r.plan.stages.front().freed_gradients.empty()) expected = by_layers(r.plan);
+        };
+        return simulate_here(
+            read_scenario_text(fmt::format("cluster: {{node: {{base: dgx-a100, gpu: {{count: 1}}}}}}\nsoftware: {}\n"
+                                           "model: {{base: gpt2, n_layer: 3}}\nplan: {{micro_batch_size: {}, "
+                                           "seq_length: 512, precision: bf16, data_parallel: {{zero_stage: 0}}}}\n",
+                                           software, batch),
+                               "freed.yaml"),
+            options);
+      };
+      const Result freed = step(stack), lasting = step("{base: " + stack + ", frees_gradients: false}");
+      CHECK(freed.memory.peak.value == Approx(expected).epsilon(1e-9));
+      CHECK(freed.step_time.value == Approx(lasting.step_time.value).epsilon(1e-12));
+      CHECK(freed.memory.peak.value <= lasting.memory.peak.value);
+      // With many samples the activations are largest before most gradients exist.
+      if (batch > 1) CHECK(lasting.memory.peak.value - freed.memory.peak.value > 0.3 * lasting.memory.gradients.value);
+    }
+}
+
 TEST_CASE("a plan or its stack says how the optimizer keeps states and master weights", "[memory]") {
   const auto gigabytes = [](const Overrides& overrides) {
     const Scenario s = read_scenario_text(

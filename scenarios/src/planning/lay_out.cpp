@@ -172,6 +172,13 @@ Bytes copied_buckets(const TrainingPlan& plan, const StagePlan& stage) {
          std::min(all, largest * static_cast<double>(BucketCopies::at_once(plan.overlap_gradients)));
 }
 
+/// True if the gradients of a step take memory in its backward passes. Other mechanisms than an all-reduce keep or send
+/// gradients between steps, and offload takes memory for buckets.
+bool frees_gradients(const TrainingPlan& plan, const Scenario& s) {
+  return s.software.frees_gradients && plan.flushes && !s.plan.inference && !plan.offload.is_used() &&
+         s.plan.mechanism_name == kAllReduce;
+}
+
 /// Adds the memory of each stage, and the work of its optimizer.
 void add_memory(TrainingPlan& plan, const Scenario& s) {
   const std::size_t replicas = zero_group(plan, 0, false).size(), expert_replicas = zero_group(plan, 0, true).size();
@@ -211,6 +218,13 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
         add_matrix_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision, one_rank);
     if (casts_gathered_parameters(plan, s)) stage.optimizer.bytes += parameter_cast(layers, s);
     stage.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
+    if (frees_gradients(plan, s)) {
+      stage.freed_gradients.resize(plan.network->layers.size());
+      for (const std::vector<int>& chunk : stage.chunks)
+        for (const int layer : chunk)
+          stage.freed_gradients[layer] = gradient_size(s.precision, stack) *
+                                         held_elements({&plan.network->layers[layer]}, dense, experts).gradients;
+    }
     if (buckets_pass) {
       const Bytes copies = copied_buckets(plan, stage);
       stage.memory.parts.push_back({"gradient buckets", MemoryClass::buffers, copies});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "scenarios/src/planning/device_memory.hpp"
 #include "sim/error.hpp"
@@ -39,12 +40,18 @@ double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients)
   return elements * (gradients ? plan.gradient_element : plan.parameter_element).value;
 }
 
-ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, Pass pass) {
+/// `first`: the pass makes the chunk's first gradients of the step.
+ChunkMemory memory_of_chunk(const TrainingPlan& plan, const StagePlan& stage, std::vector<int> layers, Pass pass,
+                            bool first) {
   if (pass != Pass::forward) std::ranges::reverse(layers);
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
   ChunkMemory chunk;
   for (const int number : layers) {
     const Layer& layer = plan.network->layers[static_cast<std::size_t>(number)];
+    if (first && !stage.freed_gradients.empty()) {
+      chunk.change += stage.freed_gradients[static_cast<std::size_t>(number)].value;
+      chunk.high = std::max(chunk.high, chunk.change);
+    }
     if (pass == Pass::forward ? layer.forward.empty() : layer.backward.empty())
       continue;  // no operation to which its memory could belong
     auto [change, transient] = memory_of_pass(layer, pass);
@@ -65,12 +72,18 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
   for (const std::vector<int>& layers : stage.chunks)
     for (auto& passes = chunks.emplace_back();
          const Pass pass : {Pass::forward, Pass::backward, Pass::backward_input, Pass::backward_weights})
-      passes[static_cast<std::size_t>(pass)] = memory_of_chunk(plan, layers, pass);
+      passes[static_cast<std::size_t>(pass)] = memory_of_chunk(plan, stage, layers, pass, false);
   double allocation = 0;
   for (const MemoryPart& part : stage.memory.parts) allocation += part.bytes.value;
   double peak = allocation;
+  for (const Bytes layer : stage.freed_gradients) allocation -= layer.value;
+  std::vector<char> have_gradients(stage.chunks.size(), 0);  // indexed by chunk
   const auto run = [&](const PipelineTask& task) {
-    const ChunkMemory& chunk = chunks[static_cast<std::size_t>(task.chunk)][static_cast<std::size_t>(task.pass)];
+    const auto number = static_cast<std::size_t>(task.chunk);
+    ChunkMemory chunk = chunks[number][static_cast<std::size_t>(task.pass)];
+    const bool makes_gradients = task.pass == Pass::backward || task.pass == Pass::backward_weights;
+    if (makes_gradients && !std::exchange(have_gradients[number], 1))
+      chunk = memory_of_chunk(plan, stage, stage.chunks[number], task.pass, true);
     peak = std::max(peak, allocation + chunk.high);
     allocation += chunk.change;
   };
