@@ -207,7 +207,7 @@ StageOrders shortest_order(const PipelineShape& shape) {
 const RegisterPipelineSchedule registered_zb_auto{
     {.name = "zb-auto",
      .description = "solved for the times of the passes and for activation_limit (ZB-1p, ZB-2p; Qi et al. 2023)",
-     .bubble = "(p - 1) * (F + B - W) if W <= F",
+     .bubble = "(p - 1) * (F + B - W) if W <= F and m >= p",
      .activations = "p",
      .refuses = refuse_chunks,
      .solve = shortest_order}};

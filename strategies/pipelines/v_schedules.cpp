@@ -138,12 +138,13 @@ StageOrders v_half_orders(const PipelineShape& shape) {
 }
 StageOrders zb_v_orders(const PipelineShape& shape) { return VRun(zb_v_block, 2 * shape.stages, shape).orders(); }
 
-/// Returns a schedule in the shape of a V, whose stages have two chunks. Its bubble holds if F = B = W.
+/// Returns a schedule in the shape of a V, whose stages have two chunks. Its bubble holds if F = B = W and there are at least as many
+/// micro-batches as stages.
 PipelineSchedule v_schedule(const char* name, const char* description, const char* bubble, const char* activations,
                             StageOrders (*orders)(const PipelineShape&)) {
   return {.name = name,
           .description = description,
-          .bubble = std::string(bubble) + " if F = B = W",
+          .bubble = std::string(bubble) + " if F = B = W and m >= p",
           .activations = activations,
           .place = v_place,
           .refuses = refuse_other_than_v,

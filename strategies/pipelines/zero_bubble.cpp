@@ -19,7 +19,7 @@ std::vector<PipelineTask> zb_2p_tasks(int stage, const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_zb_h1{
     {"zb-h1", "1f1b with delayed weight gradients, in 1f1b's memory (Qi et al. 2023, Zero Bubble)",
-     "(p - 1) * (F + B - W) if W <= F", "p", zb_h1_tasks, nullptr, refuse_chunks}};
+     "(p - 1) * (F + B - W) if W <= F and m >= p", "p", zb_h1_tasks, nullptr, refuse_chunks}};
 const RegisterPipelineSchedule registered_zb_2p{
     {"zb-2p", "zb-h1 with 2p - 1 micro-batches under way, and with so many no bubble inside (ZB-H2, Qi et al. 2023)",
      "(p - 1) * (F + B - 2 * W) if F = B = W, in steps in a row", "2 * p - 1", zb_2p_tasks, nullptr, refuse_chunks}};

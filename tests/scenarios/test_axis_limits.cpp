@@ -221,9 +221,33 @@ TEST_CASE("an axis that ends because the machine does is not said to help no fur
   tensor.most = tensor.half = 2;
   CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the fastest that were simulated"));
   tensor.end = "pcie-4 has no HCA";
-  CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the most that are possible"));
+  CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the most of the tried ones that are possible"));
   add_point(4, 1.5);
   CHECK_THAT(limits_screen(limits), Contains("2 GPUs are the most that help"));
+}
+
+TEST_CASE("a pipeline of a sharded plan is tried at the stated stage of ZeRO, and with a stage for each layer",
+          "[axis-limits]") {
+  const auto limits_of = [](const std::string& software, int most) {
+    return axis_limits(
+        read_plan_question(
+            parse_document("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 6}\nsoftware: " + software +
+                               "\nplan: {global_batch_size: 24, micro_batch_size: 1, seq_length: 256, "
+                               "precision: bf16, data_parallel: {zero_stage: 3}}\n",
+                           "limits.yaml"),
+            "limits"),
+        most);
+  };
+  const auto counts = [](const AxisLimit& axis) {
+    std::vector<int> gpus;
+    for (const AxisPoint& point : axis.points) gpus.push_back(point.gpus);
+    return gpus;
+  };
+  const AxisLimits fsdp = limits_of("pytorch-fsdp", 32);
+  CHECK(counts(fsdp.axes[2]) == std::vector{1, 2, 4, 6});
+  CHECK(counts(fsdp.axes[0]) == std::vector{1, 2, 4, 8, 24});
+  CHECK_THAT(fsdp.axes[2].end, Contains("plan.pipeline_parallel"));
+  CHECK_THAT(limits_screen(limits_of("pytorch-fsdp", 1)), Contains("only one GPU was tried") && !Contains("possible"));
 }
 
 TEST_CASE("a comparison of trainings shows that replicas come apart", "[learn][cli]") {

@@ -116,7 +116,7 @@ TEST_CASE("advice names the host memory if only that is too small, and the scree
     CAPTURE(change.set);
     const Result again = simulate(advised_scenario(s, change));
     CHECK_FALSE(again.fits);
-    CHECK(again.memory.needed <= again.memory.usable);
+    CHECK(std::string(again.fits_in_words()) == "no");
     CHECK(again.host_memory.peak > again.host_memory.capacity);
     ++short_of_host_memory;
   }
@@ -134,14 +134,29 @@ TEST_CASE("advice names the host memory if only that is too small, and the scree
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0, "host memory"}),
              Contains("not even with") && Contains("too little host memory"));
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0.7, "GPU memory"}),
-             Contains("may fit with") && Contains("with a probability of 70 %") && !Contains("too little"));
-  for (const double risk : {0.51, 0.94})
-    CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, risk, "GPU memory"}), Contains("may fit with"));
+             Contains("hardly with") && Contains("with a probability of 70 %") && !Contains("too little"));
+  for (const double risk : {0.1, 0.49, 0.51, 0.94})
+    CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, risk, "GPU memory"}),
+               Contains(risk > 0.5 ? "hardly with" : "may fit with"));
   CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 1, "GPU memory"}),
              Contains("not even with") && !Contains("probability"));
   CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.2, ""}),
              Contains("may fit with") && Contains("with a probability of 20 %"));
   CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.01, ""}), Contains(" fits with") && !Contains("probability"));
+}
+
+TEST_CASE("a change that neither GPUs nor hosts can hold is refused for the hosts, whose lack is certain",
+          "[fitting]") {
+  Result r;
+  r.fits = false;
+  r.risk = 0.8;
+  r.memory.needed = Bytes{90e9};
+  r.memory.usable = Bytes{80e9};
+  CHECK(std::string(r.fits_in_words()) == "at risk");
+  r.host_memory.capacity = Bytes{1e12};
+  r.host_memory.peak = Bytes{2e12};
+  CHECK(r.lack_outside_gpus() == "host memory");
+  CHECK(std::string(r.fits_in_words()) == "no");
 }
 
 TEST_CASE("for a step too large to simulate repeatedly, the advice gives memory but no step time", "[fitting]") {

@@ -173,6 +173,13 @@ TEST_CASE("teach shows the ring all-reduce with the buffers of RING-01", "[teach
   CHECK(ring.sent == std::vector<double>(4, ring.least_rank));
 }
 
+TEST_CASE("a step whose messages are mostly latency is not said to be limited by a link", "[teach]") {
+  const Teacher shell;
+  const std::string ring = "all-reduce --algorithm ring --ranks 4 --size ";
+  CHECK_THAT(shell.teach(ring + "1kB").out, Contains("limited by a latency of 1 us") && !Contains("limited by node0"));
+  CHECK_THAT(shell.teach(ring + "100MB").out, Contains("limited by node0") && !Contains("limited by a latency"));
+}
+
 TEST_CASE("teach numbers ranks from 1 with --labels-from 1", "[teach]") {
   const Shell shell;
   const TopoAnswer from_1 = shell.teach("all-reduce --ranks 3 --labels-from 1 --json 1.json --svg 1.svg");

@@ -140,7 +140,7 @@ TEST_CASE("teach server: a synchronous pull returns the sum of all pushes, an as
     for (const json& value : synchronous["values"])
       if (value["what"] == "pull" && value["worker"] == 1)
         CHECK(value["value"] == (5 + 7 + 100) * pulls[value["key"]]++);
-    CHECK(pulls.begin()->second == 5);  // first weights, then an answer to each step
+    CHECK(pulls.begin()->second == 4);  // first weights, then an answer to each step that another one follows
   }
   const json asynchronous =
       values_of(shell, "--workers 3 --steps 4 --slower 1,2,3 --values 5,7,100 --consistency asynchronous");
@@ -156,7 +156,11 @@ TEST_CASE("teach server: a synchronous pull returns the sum of all pushes, an as
   // With a backup worker a step takes the first gradients, and drops the last one.
   CHECK(pulls_of(values_of(shell, "--workers 3 --backup-workers 1 --slower 1,1,3 --steps 2"), 0)[1] == 1 + 2);
   const std::string text = shell.teach("server --workers 2 --values 5,7 --steps 1").out;
-  CHECK_THAT(text, Contains("pushes 7") && Contains("4 pulls return whole sums"));
+  CHECK_THAT(text, Contains("pushes 7") && Contains("2 pulls return whole sums"));
+  // Each pull is drawn: it takes the time of a message.
+  const json alone = values_of(shell, "--workers 1 --steps 4");
+  const json& spans = alone["actors"][0]["spans"];
+  CHECK(alone["pulls"] == std::ranges::count_if(spans, [](const json& span) { return span["what"] == "pull"; }));
 }
 
 TEST_CASE("teach server --script shows what pulls return in each consistency", "[teach][servers]") {

@@ -20,15 +20,18 @@ std::string knee_text(const AxisLimit& axis) {
   const AxisPoint &most = point_of(axis.most), &half = point_of(axis.half);
   std::string text;
   const std::string fewest = first.gpus == 1 ? "one" : fmt::format("{}", first.gpus);
-  if (axis.points.size() == 1)
-    text = fmt::format("only {} GPU{} possible", fewest, first.gpus == 1 ? " is" : "s are");
+  if (axis.points.size() == 1 && axis.end.empty())
+    text = fmt::format("only {} GPU{} tried", fewest, first.gpus == 1 ? " was" : "s were");
+  else if (axis.points.size() == 1)
+    text =
+        fmt::format("only {} GPU{} possible of the numbers that were tried", fewest, first.gpus == 1 ? " is" : "s are");
   else if (axis.most == first.gpus)
     text = fmt::format("more than {} GPU{} not help", fewest, first.gpus == 1 ? " does" : "s do");
   else
     text = fmt::format("{} GPUs {}, {:.3g} times as fast as {}, efficiency {}", axis.most,
                        axis.most < axis.points.back().gpus ? "are the most that help"
                        : axis.end.empty()                  ? "are the fastest that were simulated"
-                                                           : "are the most that are possible",
+                                                           : "are the most of the tried ones that are possible",
                        most.rate / first.rate, fewest, percent(most.efficiency));
   if (axis.half < axis.most && axis.half == first.gpus)
     text += fmt::format("; already {} give less than half of their ideal gain, compared with {}",

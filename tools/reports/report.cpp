@@ -177,7 +177,8 @@ bool lacks_device_memory(const FittingChange& change) { return change.lacks.empt
 
 const char* verdict(const FittingChange& change) {
   const std::string words = lacks_device_memory(change) ? fits_in_words(change.risk) : "no";
-  return words == "no" ? "not even with " : words == "yes" ? "fits with     " : "may fit with  ";
+  if (words == "no") return "not even with ";
+  return words == "yes" ? "fits with     " : change.risk > 0.5 ? "hardly with   " : "may fit with  ";
 }
 
 /// Names the doubt or the lack that a change leaves: the probability that memory is too small, or what else is.

@@ -40,7 +40,7 @@ struct FittingChange {
   Seconds step_time;  ///< 0: not simulated, because the step is too large
   double risk = 0;    ///< probability that a device runs out of memory
   std::string
-      lacks;  ///< "GPU memory", "host memory", "room on the drives": the first that is too small; "": the plan fits
+      lacks;  ///< "host memory", "room on the drives", "GPU memory": the first that is too small; "": the plan fits
 };
 
 /// Returns to / from - 1. A change below a billionth is rounding and counts as 0.
@@ -212,6 +212,8 @@ struct Result {
   bool plan_fits() const {
     return fits || (post_training && !post_training->phases_fit() && memory.needed <= memory.usable);
   }
+  /// Returns what a node lacks besides the memory of its GPUs: "host memory" or "room on the drives"; "": nothing.
+  std::string lack_outside_gpus() const;
   const char* fits_in_words() const;            ///< "yes", "at risk" or "no"
   std::map<std::string, double> critical_path;  ///< seconds by resource
   /// Returns the critical path as (seconds, resource), the largest first; equal ones by name.

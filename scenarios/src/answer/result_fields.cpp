@@ -420,9 +420,15 @@ const JsonFields<Result>& result_fields() {
   return fields;
 }
 
+std::string Result::lack_outside_gpus() const {
+  const auto exceeds = [](Bytes peak, Bytes capacity) { return capacity.value > 0 && peak > capacity; };
+  if (exceeds(host_memory.peak, host_memory.capacity)) return "host memory";
+  return exceeds(drive.peak, drive.capacity) ? "room on the drives" : "";
+}
+
 const char* Result::fits_in_words() const {
   // Hosts and drives hold a plan or do not: only the memory of GPUs has a probability.
-  const bool fails_elsewhere = !fits && memory.needed <= memory.usable;
+  const bool fails_elsewhere = !fits && (memory.needed <= memory.usable || !lack_outside_gpus().empty());
   return trainyard::fits_in_words(fails_elsewhere ? 1 : risk);
 }
 

@@ -48,7 +48,7 @@ class Recorder : public Observer {
 
  private:
   struct Transit {
-    double begin = 0, end = 0;
+    double begin = 0, end = 0, latency = 0;
     std::string link, kind;  // link that limited its rate
   };
   struct Step {
@@ -123,6 +123,7 @@ void Recorder::transferred(const TransferRun& run) {
   if (fresh) transit.begin = run.started.value;
   transit.begin = std::min(transit.begin, run.started.value);
   transit.end = std::max(transit.end, run.ended.value);
+  transit.latency = std::max(transit.latency, run.latency.seconds().value);
   if (run.limiting < 0) return;
   const Link& link = machine_.links()[run.limiting];
   transit.link = link.name;
@@ -185,9 +186,12 @@ LessonStep Recorder::shown_step(Step& step, const std::map<Actor, int>& number, 
     shown.begin = std::min(shown.begin, moved.begin);
     longest = std::max(longest, moved.end - moved.begin);
   }
-  for (const LessonTransfer& moved : step.transfers) {
+  for (std::size_t i = 0; i < step.transfers.size(); ++i) {
+    const LessonTransfer& moved = step.transfers[i];
     if (moved.link.empty() || moved.end - moved.begin < longest * (1 - 1e-9)) continue;
-    const std::string name = fmt::format("{} ({})", moved.link, moved.link_kind);
+    const double latency = transits_.at(step.sends[i]).latency;
+    const std::string name = latency > longest / 2 ? fmt::format("a latency of {}", show(Seconds{latency}))
+                                                   : fmt::format("{} ({})", moved.link, moved.link_kind);
     if (std::ranges::find(shown.limiting, name) == shown.limiting.end()) shown.limiting.push_back(name);
   }
   // Sorted by rank, independently of the order in which messages were matched.

@@ -25,8 +25,9 @@ struct LessonTransfer {
 struct LessonStep {
   double begin = 0, end = 0;  ///< start of the first message, end of the step
   std::vector<LessonTransfer> transfers;
-  bool reduces_after = false;         ///< a rank combines received data after the messages
-  std::vector<std::string> limiting;  ///< links ("A -> B (kind)") that limited the slowest messages, each once
+  bool reduces_after = false;  ///< a rank combines received data after the messages
+  /// What limited the slowest messages, each once: links ("A -> B (kind)"), or a latency that is most of their time.
+  std::vector<std::string> limiting;
   std::vector<std::vector<SlotContent>> buffers;  ///< contents by member and slot
   std::vector<double> sent;                       ///< bytes that each member has sent since the beginning
 };

@@ -191,13 +191,12 @@ std::string place_of_part(const ProductLesson& lesson, const ProductThread& thre
 std::vector<std::string> product_sums(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;
   std::vector<std::string> all;
+  const std::string copies =
+      fmt::format("{:.4g} {}", lesson.weight_copies(), lesson.weight_copies() == 1 ? "copy" : "copies");
   all.push_back(
-      s.by_rows
-          ? fmt::format(
-                "every thread with work has all of w: {:.4g} copies; a w larger than a thread's memory does not fit",
-                lesson.weight_copies())
-          : fmt::format("the threads together have {:.4g} copies of w; every thread with work has all of x",
-                        lesson.weight_copies()));
+      s.by_rows ? fmt::format("every thread with work has all of w: {}; a w larger than a thread's memory does not fit",
+                              copies)
+                : fmt::format("the threads together have {} of w; every thread with work has all of x", copies));
   all.push_back(lesson.extra_buffer > 0
                     ? fmt::format("columns are not contiguous: the caller packs and unpacks them in {:.6g} B more",
                                   lesson.extra_buffer)

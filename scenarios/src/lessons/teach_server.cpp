@@ -85,6 +85,7 @@ class PushedValues : public Observer {
     pulled.content = answers_[{worker, key}].front();
     answers_[{worker, key}].pop_front();
     const int sent = sent_[key].pushes[static_cast<std::size_t>(worker)];
+    if (sent == q_.steps) return;  // no step follows, so that nothing is pulled
     pulled.is_partial = std::ranges::any_of(pulled.content.pushes, [sent](int n) { return n < sent; });
     log_.push_back(std::move(pulled));
   }

@@ -22,8 +22,8 @@ std::int64_t micro_batch_of(std::int64_t samples, std::int64_t largest) {
   return micro;
 }
 
-/// Returns the numbers of devices to try on an axis: 1, 2, 4, …; on the tensor axis of a transformer, the divisors of
-/// its number of heads.
+/// Returns the numbers of devices to try on an axis: 1, 2, 4, … and the largest that can be possible, a replica for each
+/// sample or a stage for each layer; on the tensor axis of a transformer, the divisors of its number of heads.
 std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most) {
   std::vector<int> counts;
   const TransformerConfig* config = s.model.entry.transformer();
@@ -33,11 +33,19 @@ std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most
     return counts;
   }
   for (int n = 1; n <= most; n *= 2) counts.push_back(n);
+  std::int64_t largest = 0;
+  if (axis == "data") largest = s.global_batch_size;
+  if (axis == "pipeline" && config) largest = config->num_hidden_layers + config->num_decoder_layers;
+  const auto place = std::ranges::lower_bound(counts, largest);
+  if (largest > 0 && largest <= most && (place == counts.end() || *place != largest))
+    counts.insert(place, static_cast<int>(largest));
   return counts;
 }
 
 /// Returns the scenario with this number of devices on one axis, and one rank on all others. `p`: its other choices.
-Node single_axis_scenario(const PlanQuestion& question, PlanPoint p, const std::string& axis, int devices) {
+/// `most_zero`: the highest stage of ZeRO beside a pipeline.
+Node single_axis_scenario(const PlanQuestion& question, PlanPoint p, const std::string& axis, int devices,
+                          ZeroStage most_zero) {
   const Scenario& base = question.base;
   static_cast<Degrees&>(p) = {};
   p.chunks = 1;
@@ -49,7 +57,7 @@ Node single_axis_scenario(const PlanQuestion& question, PlanPoint p, const std::
   if (p.tensor == 1) p.sequence = false;
   if (p.pipeline > 1) {  // 1F1B has one chunk per stage, so that there can be as many stages as layers
     p.schedule = "1f1b";
-    static_cast<StateSharing&>(p) = {std::min(p.zero, ZeroStage::optimizer), p.zero_group};
+    static_cast<StateSharing&>(p) = {std::min(p.zero, most_zero), p.zero_group};
   }
   if (base.global_batch_size % data != 0)
     throw UserError(fmt::format("{} samples are no multiple of {} replicas", base.global_batch_size, data));
@@ -77,14 +85,16 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
   return point;
 }
 
+/// Many frameworks have no pipeline with ZeRO beyond stage 1, and some have no lower stage than 2. One replica shares
+/// nothing at any stage.
 AxisPoint axis_point(const PlanQuestion& question, const PlanPoint& p, const std::string& axis, int devices) {
-  try {
-    return simulated_point(single_axis_scenario(question, p, axis, devices), question.base.name);
-  } catch (const UserError& e) {
-    AxisPoint impossible;
-    impossible.error = e.what();
-    return impossible;
-  }
+  AxisPoint impossible;
+  for (const ZeroStage most_zero : {ZeroStage::parameters, ZeroStage::optimizer}) try {
+      return simulated_point(single_axis_scenario(question, p, axis, devices, most_zero), question.base.name);
+    } catch (const UserError& e) {
+      if (impossible.error.empty()) impossible.error = e.what();
+    }
+  return impossible;
 }
 
 /// Collects the points that are possible. The end is the error of the first number of devices beyond them.
@@ -188,7 +198,9 @@ const JsonFields<AxisLimits>& axis_limits_fields() {
                                    "share of the ideal rate: that of the fewest devices, in proportion to their number")
                             .value("peak_bytes", "bytes", &P::peak, "peak memory of the fullest device")
                             .value("fits", "", &P::fits, "the step fits into memory"),
-                        "1, 2, 4, ... devices, as far as the plan runs on them; tensor ranks divide the heads"),
+                        "1, 2, 4, ... devices and a replica for each sample or a stage for each layer, as far as the "
+                        "plan runs on "
+                        "them; tensor ranks divide the heads"),
               "each kind of parallelism alone");
   return fields;
 }

@@ -99,12 +99,11 @@ struct TriedChange {
   FittingChange change;
 };
 
-/// Names the first memory that is too small; "": the plan fits.
+/// Names a memory that is too small; "": the plan fits. What hosts and drives lack is certain, so it comes first.
 std::string lacking(const Result& r) {
   if (r.fits) return "";
-  if (r.memory.needed > r.memory.usable) return "GPU memory";
-  return r.host_memory.capacity.value > 0 && r.host_memory.peak > r.host_memory.capacity ? "host memory"
-                                                                                         : "room on the drives";
+  const std::string elsewhere = r.lack_outside_gpus();
+  return elsewhere.empty() ? "GPU memory" : elsewhere;
 }
 
 /// Joins overrides. A later value of a field replaces an earlier one.
