@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -382,6 +383,13 @@ std::vector<RefittedFamily> refit_to_all(const std::vector<MeasuredFamily>& fami
   return Refitting(families, options, false).to_all();
 }
 
+std::string publisher_of(const std::string& source) {
+  std::string word = source.substr(0, source.find_first_of(" ,;:(@"));
+  word.erase(0, word.rfind('/') + 1);
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word;
+}
+
 std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>& families) {
   std::vector<LeftOutStep> rows;
   for (const RefittedFamily& family : families)
@@ -389,7 +397,8 @@ std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vecto
       const RunPrediction &fitted = family.now.runs[row], &left_out = family.refitted.runs[row];
       if (!fitted.refused.empty() || !left_out.refused.empty() || !fitted.doubt.exists()) continue;
       if (!fitted.measured.is_given()) continue;
-      rows.push_back({set, family.now.name, fitted.id, left_out.profile, log_error(fitted), log_error(left_out)});
+      rows.push_back({set, family.now.name, fitted.id, publisher_of(family.now.source), left_out.profile, log_error(fitted),
+                      log_error(left_out)});
       rows.back().profile.path = fitted.profile.path;
     }
   return rows;

@@ -22,6 +22,8 @@ struct RefittedFamily {
 
 /// Returns the errors of all steps that have an interval and can be predicted with the catalog's constants and with the
 /// refitted ones.
+/// Returns the word by which a family's source is known: "megatron-bridge" of "NVIDIA-NeMo/Megatron-Bridge, docs/…".
+std::string publisher_of(const std::string& source);
 std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {

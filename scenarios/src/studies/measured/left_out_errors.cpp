@@ -69,6 +69,7 @@ std::vector<LeftOutStep> read_tables() {
       row.set = set;
       row.family = table.text(table.column("family"));
       row.row = table.text(table.column("row"));
+      row.source = table.text(table.column("source"));
       StepProfile& profile = row.profile;
       for (std::size_t t = 0; t < profile.traits.size(); ++t)
         profile.traits[t] = table.text(table.column(kTraitNames[t]));
@@ -172,10 +173,10 @@ std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>&
       "path "
       "by the\n# catalog's constants; slow_host: time of a slow host as a multiple of the step.\n# Repeat: trainyard "
       "validate {} --left-out --csv FILE\n"
-      "family,row,{},devices,path_{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
+      "family,row,source,{},devices,path_{},slow_host,other_vendor,unmeasured_part,wide_tensor,fitted,left_out\n",
       set, fmt::join(kTraitNames, ","), fmt::join(kPathParts, ",path_"));
   for (const LeftOutStep& row : all) {
-    text += csv_cell(row.family) + "," + csv_cell(row.row);
+    text += fmt::format("{},{},{}", csv_cell(row.family), csv_cell(row.row), csv_cell(row.source));
     for (const std::string& trait : row.profile.traits) text += "," + csv_cell(trait);
     const StepProfile& profile = row.profile;
     text += fmt::format(",{:.0f}", profile.devices);

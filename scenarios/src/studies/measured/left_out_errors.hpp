@@ -57,6 +57,7 @@ StepProfile profile_of(const Scenario&, const Result&);
 struct LeftOutStep {
   std::string set;  ///< "training", "mlperf", or a later one
   std::string family, row;
+  std::string source;   ///< who published it ("megatron-bridge"); families of one source have errors in common
   StepProfile profile;  ///< profile of the prediction without the family
   double fitted = 0;    ///< error with the catalog's constants, some of which are fitted to this step
   double left_out = 0;  ///< error with constants that were fitted without the family

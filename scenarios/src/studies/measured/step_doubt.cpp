@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "models/fitted/fitting.hpp"
@@ -123,7 +124,38 @@ Experience::Experience(const std::vector<LeftOutStep>& steps, const std::string&
     devices = std::max(devices, profile.devices);
     double& host = hosts_[product_of(profile)];
     host = std::max(host, profile.slow_host);
+    places_[product_of(profile)].push_back(place_of(profile));
   }
+}
+
+ProfilePlace place_of(const StepProfile& p) {
+  constexpr double host_factor = 0.05, devices_factor = 0.03, least_host = 0.01;
+  ProfilePlace place{};
+  std::ranges::copy(p.path, place.begin());
+  place[kPathParts.size()] = host_factor * std::log(std::max(least_host, p.slow_host));
+  place[kPathParts.size() + 1] = devices_factor * std::log(p.devices);
+  return place;
+}
+
+double Experience::distance(const StepProfile& p) const {
+  const ProfilePlace from = place_of(p);
+  const std::string product = product_of(p);
+  double least = std::numeric_limits<double>::infinity();
+  const auto compare = [&](const std::vector<ProfilePlace>& places) {
+    for (const ProfilePlace& place : places) {
+      double squares = 0;
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        const double beyond = from[i] - place[i];
+        if (product != anchored_ || beyond > 0) squares += beyond * beyond;
+      }
+      least = std::min(least, squares);
+    }
+  };
+  if (const auto found = places_.find(product); found != places_.end())
+    compare(found->second);
+  else
+    for (const auto& [other, places] : places_) compare(places);
+  return std::isfinite(least) ? std::sqrt(least) : 0;
 }
 
 bool Experience::has_network(const StepProfile& p) const { return networks_.contains(network_of(p)); }
@@ -154,6 +186,11 @@ void Experience::add_anchor(const SoftwareStack::Anchor& anchor) {
   gpus_.insert(anchor.gpu);
   std::erase_if(combinations_, [&anchor](const auto& combination) { return std::get<0>(combination) == anchor.stack; });
   for (const std::string& precision : anchor.precisions) combinations_.insert({anchor.stack, anchor.gpu, precision});
+  StepProfile measured;  // without shares: a profile has those beyond the anchor's, see `DoubtBasis`
+  measured.devices = anchor.devices;
+  measured.slow_host = anchor.slow_host;
+  places_[product] = {place_of(measured)};
+  anchored_ = product;
   devices_[product] = anchor.devices;
   hosts_[product] = std::max(hosts_[product], anchor.slow_host);
 }
@@ -181,6 +218,8 @@ const std::vector<DoubtTerm>& doubt_terms() {
       {"scale", 0.04,
        "more than twice the devices of any measured step of this stack, or of any stack if it was not measured",
        [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }, product_subject},
+      {"distance", 0.50, "its parts, its host's share and its devices differ from those of the measured steps of this stack",
+       [](const P& p, const E& e) { return e.distance(p); }, product_subject},
       {"memory path", 0.10, "traffic of GPU memory, by its share of the critical path",
        [](const P& p, const E&) { return p.on_path(PathPart::memory); }, combination_subject},
       {"node path", 0.15, "exchanges in a node, by their share of the critical path",
@@ -213,12 +252,16 @@ double slow_host_factor(const StepProfile& profile, const Experience& others) {
 
 DoubtModel DoubtModel::fit(const std::vector<LeftOutStep>& all, const std::string& family) {
   std::vector<FittedStep> steps;
-  for (const auto& [name, rows] : thinned_families(all)) {
+  const auto families = thinned_families(all);
+  std::map<std::string, double> families_of_sources;
+  for (const auto& [name, rows] : families)
+    if (name != family) ++families_of_sources[rows.front().source];
+  for (const auto& [name, rows] : families) {
     if (name == family) continue;
     const Experience others(all, name);
+    const double weight = 1 / std::sqrt(static_cast<double>(rows.size()) * families_of_sources.at(rows.front().source));
     for (const LeftOutStep& row : rows)
-      steps.push_back({amounts_of(row.profile, others), unexplained_error(row, others),
-                       1 / std::sqrt(static_cast<double>(rows.size()))});
+      steps.push_back({amounts_of(row.profile, others), unexplained_error(row, others), weight});
   }
   DoubtModel model;
   model.spreads_ = least_misfit(steps);

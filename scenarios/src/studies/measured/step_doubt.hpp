@@ -23,6 +23,12 @@ namespace trainyard {
 // family of one step. If no measured run shows how fast the stack's host launches kernels, the step may also take as
 // long as a slow host needs.
 
+/// The place of a step among others: the shares of its critical path, and logarithms of `slow_host` (times 0.05; at least
+/// 0.01 of a step) and of its devices (times 0.03). Two steps of one stack that are near each other are alike in what
+/// limits them. The two factors have the greatest likelihood among a few; others change little.
+using ProfilePlace = std::array<double, kPathParts.size() + 2>;
+ProfilePlace place_of(const StepProfile&);
+
 /// The measured steps, without those of one family, to which a step is compared.
 class Experience {
  public:
@@ -38,6 +44,9 @@ class Experience {
   /// Returns the largest number of devices of a step with the same stack in any release, or of any step if the stack was
   /// never measured.
   double most_devices(const StepProfile&) const;
+  /// Returns the distance from a step to the nearest one with the same stack in any release, or to any step if the stack
+  /// was never measured. See `ProfilePlace`. From an anchor it counts only what is beyond the anchor's steps.
+  double distance(const StepProfile&) const;
   /// Returns true if a step with the same stack in any release is so short that a slow host would show in its time.
   bool shows_host(const StepProfile&) const;
   /// Adds the steps of an anchor. They replace all that is known of the GPUs, precisions and numbers of devices of its
@@ -49,6 +58,8 @@ class Experience {
   std::set<std::pair<std::string, std::string>> networks_of_products_;  ///< stack in any release, kind of network
   std::set<std::tuple<std::string, std::string, std::string>> combinations_;
   std::map<std::string, double> devices_, hosts_;  ///< indexed by stack: most devices, largest `slow_host`
+  std::map<std::string, std::vector<ProfilePlace>> places_;  ///< indexed by stack
+  std::string anchored_;                                     ///< the stack whose only place is its anchor's; "": none
 };
 
 /// A term of the doubt.
@@ -99,7 +110,8 @@ struct DoubtPart {
 class DoubtModel {
  public:
   /// Fits the spreads to steps that were predicted without their family. Each family counts as the square root of its
-  /// number of steps; at most `kMostOfFamily` steps of a family are used. `family`: a family that the fit leaves out;
+  /// number of steps, and each source as that of its number of families; at most `kMostOfFamily` steps of a family are
+  /// used. `family`: a family that the fit leaves out;
   /// "": none. Deterministic.
   static DoubtModel fit(const std::vector<LeftOutStep>&, const std::string& family = "");
   /// Reads scenarios/measured/tables/step_doubt.csv, once.
