@@ -14,6 +14,7 @@ std::map<std::string, AttentionKernel::Rates> read_chips(Fields& entry, const st
         AttentionKernel::Rates& r = chips[name];
         r.forward = rates.number("forward", least, 1);
         r.backward = rates.number("backward", least, 1);
+        r.sustained = rates.number("sustained", 0, 1, 0);
         if (rates.has("tail")) r.tiles = read_attention_model(rates);
         for (const FigureSource& source : sources)
           if (source.figure.find(key + "." + name + ".") != std::string::npos) r.sources.push_back(source);
@@ -43,6 +44,7 @@ void AttentionKernel::drive(Gpu& gpu, Sources& sources) const {
   if (on_gpu == by_gpu.end() && shared == by_architecture.end()) return;
   const Rates& rates = on_gpu != by_gpu.end() ? on_gpu->second : shared->second;
   gpu.attention = rates.tiles;
+  gpu.sustained_attention = rates.sustained;
   gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = rates.forward;
   gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = rates.backward;
   std::erase_if(sources, [](const FigureSource& source) {

@@ -12,6 +12,7 @@ struct AttentionKernel {
   struct Rates {
     double forward = 1, backward = 1;  ///< shares of the peak for every shape; unused if `tiles` is stated
     AttentionModel tiles;
+    double sustained = 0;  ///< `Gpu::sustained_attention`
     Sources sources;
   };
   std::string name, description;
@@ -24,6 +25,7 @@ struct AttentionKernel {
 
 /// Reads an entry `architectures: {hopper: {forward: …, backward: …}}, gpus: {gb300: …}` with shares in (0, 1]. If
 /// `memory` and `tail` are stated too, the shares are those of an `AttentionModel`, and its other keys may follow.
+/// `sustained` in (0, 1] is the ratio of the rates in long runs to those; without it the chip's clock decides.
 /// Without either map every chip keeps its own rates. Throws UserError with the place.
 AttentionKernel read_attention_kernel(const Node& entry);
 

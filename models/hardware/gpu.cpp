@@ -100,13 +100,18 @@ void read_build(Gpu& gpu, Fields& fields) {
   });
 }
 
-/// Multiplies the rates of arithmetic by a relative clock, except those of the `gemm` model.
-void scale_clock(Gpu& gpu, double clock) {
-  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
+/// Multiplies the rates of arithmetic by a relative clock, except those of the `gemm` model. Attention has a clock of
+/// its own.
+void scale_clock(Gpu& gpu, double clock, double attention_clock) {
+  for (std::size_t k = 0; k < gpu.efficiency.size(); ++k) {
+    const Kernel kernel = static_cast<Kernel>(k);
+    const bool is_attention = kernel == Kernel::attention || kernel == Kernel::attention_backward;
+    gpu.efficiency[k].flops *= is_attention ? attention_clock : clock;
+  }
   AttentionModel& a = gpu.attention;
   for (double* rate : {&a.forward, &a.backward, &a.softmax, &a.fp8.forward, &a.fp8.backward, &a.fp8_block.forward,
                        &a.fp8_block.backward})
-    *rate *= clock;
+    *rate *= attention_clock;
 }
 
 /// Times of a kernel's arithmetic and of its memory traffic.
@@ -262,7 +267,7 @@ Gpu within_power_limit(Gpu gpu) {
   if (gpu.power_limit.value == 0) return gpu;
   const double power_share = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
   const double clock = std::pow(power_share, gpu.clock_by_power);
-  scale_clock(gpu, clock);
+  scale_clock(gpu, clock, clock);
   gpu.gemm.clock *= clock;
   gpu.gemm.sustained *= clock;
   gpu.gemm.sustained_fp8 *= clock;
@@ -274,12 +279,12 @@ Gpu within_power_limit(Gpu gpu) {
 
 Gpu sustained_gpu(Gpu gpu) {
   const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
-  scale_clock(gpu, clock);
+  scale_clock(gpu, clock, gpu.sustained_attention > 0 ? gpu.sustained_attention : clock);
   gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
   if (gpu.gemm.sustained_fp8 > 0) gpu.gemm.fp8 *= gpu.gemm.sustained_fp8 / gpu.gemm.clock;
   if (gpu.gemm.sustained_fp4 > 0) gpu.gemm.fp4 *= gpu.gemm.sustained_fp4 / gpu.gemm.clock;
   gpu.gemm.throttle = 0;
-  gpu.sustained_clock = 1;
+  gpu.sustained_clock = gpu.sustained_attention = 1;
   return gpu;
 }
 

@@ -72,6 +72,9 @@ struct Gpu {
   /// Ratio of the clock in runs of minutes to the clock in a short test; power limits it. 0: the ratio is
   /// 1 / (1 + `GemmModel::throttle`), as for long products in short tests.
   double sustained_clock = 0;
+  /// Ratio of the rate of flash attention in such runs to that in a short test, of the attention kernel in use. 0: as
+  /// `sustained_clock`.
+  double sustained_attention = 0;
   /// Relative speed of kernels while a transfer runs on the same GPU, and of transfers while kernels run.
   double compute_while_communicating = 1;
   double communication_while_computing = 1;
@@ -112,7 +115,8 @@ Gpu read_gpu(const Node& entry);
 Gpu within_power_limit(Gpu);
 
 /// Returns the chip as it is in long runs: FLOPs of matrix products, convolutions and attention take
-/// 1 / `sustained_clock` times as long; for matrix products `GemmModel::sustained` comes first if it is stated.
+/// 1 / `sustained_clock` times as long; for matrix products `GemmModel::sustained` comes first if it is stated, and for
+/// attention `sustained_attention`.
 Gpu sustained_gpu(Gpu);
 
 /// Returns the time of a kernel by the roofline (Williams, Waterman & Patterson 2009) plus the launch:

@@ -203,7 +203,11 @@ TEST_CASE("a library's attention has its own tiles, or shares of the peak for al
   CHECK(tiled.attention.is_given);
   CHECK(tiled.attention.forward == 0.3);
   CHECK(tiled.attention.tail == 0.1);
+  CHECK(tiled.sustained_attention == 0);  // the clock of the chip in long runs holds
+  kernel(", sustained: 0.9").drive(flat, sources);
+  CHECK(flat.sustained_attention == 0.9);
   CHECK_THROWS_AS(kernel(", memory: 0.5, tail: -1"), UserError);
+  CHECK_THROWS_AS(kernel(", sustained: 1.1"), UserError);
 }
 
 TEST_CASE("a fit of attention recovers the constants that made the table", "[attention][fit]") {

@@ -158,6 +158,10 @@ TEST_CASE("a hot chip computes more slowly, and moves data at the same rate", "[
   stated.gemm.sustained = 0;
   CHECK(sustained_gpu(stated).gemm.clock == 0.9);
   CHECK(time(sustained_gpu(stated), attention) * 0.9 == Approx(time(gpu, attention)));
+  stated.sustained_attention = 0.95;  // an attention kernel may slow down less than the chip's other kernels
+  CHECK(time(sustained_gpu(stated), attention) * 0.95 == Approx(time(gpu, attention)));
+  CHECK(sustained_gpu(stated).gemm.clock == 0.9);
+  CHECK(sustained_gpu(stated).sustained_attention == 1);
 }
 
 TEST_CASE("a chip under a power limit computes more slowly, in short and in long runs, and moves data at the same rate",

@@ -138,6 +138,30 @@ TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks",
   }
 }
 
+TEST_CASE("behind masks each expert computes its capacity, and products with masks bring rows there and back",
+          "[expert-tensor]") {
+  const Sharding masks{{}, {.expert_capacity = 1.25, .expert_masks = true}};
+  CHECK(rows_within_capacity(masks) == 1.25);
+  CHECK(rows_within_capacity({{.expert = 4}, {.expert_imbalance = 3, .expert_capacity = 1.25, .expert_masks = true}}) ==
+        1.25);
+  const Layer masked = expert_layer(masks), plain = expert_layer({});
+  CHECK(work_of(masked.forward, "experts.gate").flops.value ==
+        1.25 * work_of(plain.forward, "experts.gate").flops.value);
+  const double mask = kSeq * (kSeq * 2 * 1.25);  // of one sample: its tokens times the rows of all experts, two a token
+  for (const char* product : {"permute", "combine"})
+    CHECK(work_of(masked.forward, product).flops.value == kSamples * 2 * mask * kHidden);
+  for (const char* product : {"permute.dgrad", "combine.dgrad", "combine.weights"})
+    CHECK(work_of(masked.backward, product).flops.value == kSamples * 2 * mask * kHidden);
+  CHECK(work_of(masked.forward, "router.masks").bytes.value == kSamples * mask * kElement);
+  TransformerOptions options;
+  options.sharding = masks;
+  CHECK(gradients_are_ready_once(
+      transformer_network(parsed_config(kSharedExperts), kSamples, kSeq, Precision::bf16, options)));
+  CHECK(mixtral("expert_parallel: {size: 8, capacity: 1.25, masks: true}").plan.sharding.expert_masks);
+  CHECK_THROWS_WITH(plan(mixtral("expert_parallel: {size: 8, masks: true}")),
+                    Catch::Contains("folded.yaml:4") && Catch::Contains("expected capacity too"));
+}
+
 TEST_CASE("impossible expert-tensor ranks are refused at their place", "[expert-tensor]") {
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(

@@ -7,8 +7,10 @@
 namespace trainyard {
 namespace {
 
-/// Returns the part of a load, relative to the mean, that is within the capacity of experts.
+/// Returns the part of a load, relative to the mean, that is within the capacity of experts. Experts behind masks compute
+/// their capacity whatever their load.
 double load_within_capacity(double load, const Sharding& s) {
+  if (s.expert_masks) return s.expert_capacity;
   return s.expert_capacity > 0 ? std::min(load, s.expert_capacity) : load;
 }
 

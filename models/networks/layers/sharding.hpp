@@ -107,6 +107,9 @@ struct SplitRules {
   /// Most rows of an expert relative to the mean (GShard's capacity factor). Further rows are dropped before they are
   /// sent. 0: no limit.
   double expert_capacity = 0;
+  /// Products with masks of zeros and ones bring rows to their experts and back, and each expert computes as many rows as
+  /// its capacity (Lepikhin et al. 2020, GShard, section 2.2).
+  bool expert_masks = false;
   /// true: a token is sent once to each rank that has some of its experts, and their sum comes back; false: one row for
   /// each expert.
   bool one_row_a_rank = false;

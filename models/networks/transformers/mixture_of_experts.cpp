@@ -212,6 +212,49 @@ void combine(LayerBuilder& b, const TransformerLayout& l) {
   add_outputs(b, l, "combine", outputs, weights, b.row_bytes(l.expert_rows_width()));
 }
 
+/// The products of one sample with masks: a mask has an element for each token and each row of all experts.
+struct MaskedProducts {
+  double samples, tokens, slots;
+
+  MaskedProducts(const LayerBuilder& b, const TransformerLayout& l)
+      : samples(l.samples),
+        tokens(b.rows() / l.samples),
+        slots(tokens * static_cast<double>(l.config.experts.per_token) * l.sharding().expert_capacity) {}
+  Bytes mask(const TransformerLayout& l) const { return l.size() * (samples * tokens * slots); }
+};
+
+/// A product with the mask of the router's choices, one a sample, copies each row to its experts. The rows that an expert
+/// lacks to its capacity are zero. The mask has no gradient.
+void permute_by_mask(LayerBuilder& b, const TransformerLayout& l) {
+  const MaskedProducts p(b, l);
+  const double width = l.expert_rows_width();
+  Operator op;
+  op.forward = {elementwise("router.masks", p.mask(l), l.precision),
+                gemm("permute", p.slots, width, p.tokens, l.precision, p.samples)};
+  op.backward.push_back({gemm("permute.dgrad", p.tokens, width, p.slots, l.precision, p.samples), {}});
+  op.saved_tensors = {{"router.masks", p.mask(l)}};
+  op.forward_live = op.backward_live = l.size() * (p.samples * p.slots * width);
+  b.add(std::move(op));
+  b.set_rows(b.rows() * static_cast<double>(l.config.experts.per_token));
+}
+
+/// A product with the mask that has the router's weights adds the outputs of the experts of each row.
+void combine_by_mask(LayerBuilder& b, const TransformerLayout& l) {
+  b.set_rows(b.rows() / static_cast<double>(l.config.experts.per_token));
+  const MaskedProducts p(b, l);
+  const double width = l.expert_rows_width();
+  const Bytes outputs = l.size() * (p.samples * p.slots * width);
+  Operator op;
+  op.forward.push_back(gemm("combine", p.tokens, width, p.slots, l.precision, p.samples));
+  op.backward = {{gemm("combine.dgrad", p.slots, width, p.tokens, l.precision, p.samples), {}},
+                 {gemm("combine.weights", p.tokens, p.slots, width, l.precision, p.samples), {}},
+                 {elementwise("router.masks.backward", p.mask(l), l.precision), {}}};
+  op.saved_tensors = {{"experts.output", outputs}};
+  op.forward_live = b.row_bytes(width);
+  op.backward_live = outputs + p.mask(l);
+  b.add(std::move(op));
+}
+
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool folds = l.sharding().folds_experts();
@@ -274,9 +317,10 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {
     dispatched_experts(b, l);
   } else {
-    permute(b, l);
+    const bool masks = l.sharding().expert_masks;
+    masks ? permute_by_mask(b, l) : permute(b, l);
     routed_experts(b, l);
-    combine(b, l);
+    masks ? combine_by_mask(b, l) : combine(b, l);
   }
   if (e.latent_size > 0) b.linear({.name = "latent_up", .in = l.expert_rows_width(), .out = l.hidden()});
   if (shared) shared_experts(b, l);

@@ -113,6 +113,14 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                   "Most tokens that an expert takes, over the mean, for example 1.25; the rest is dropped. Only with "
                   "dispatcher: all-to-all. Default: no limit."}))
     choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
+  choice.sharding.expert_masks =
+      fields.boolean({"masks",
+                      "Whether products with masks of zeros and ones bring tokens to their experts and back, so that "
+                      "each expert computes its whole capacity (GShard; MaxText without sparse_matmul)."},
+                     false);
+  if (choice.sharding.expert_masks && choice.sharding.expert_capacity == 0)
+    fields.refuse("masks",
+                  "each expert computes its capacity, which is not stated; expected capacity too, such as 1.25");
   read_dispatcher(choice, fields);
   // Megatron-LM (moe_expert_capacity_factor) refuses other dispatchers too.
   if (choice.sharding.one_row_a_rank && choice.sharding.expert_capacity > 0)
@@ -414,6 +422,7 @@ void refuse_keys_of_experts(const Scenario& s) {
   if (!axis || axis->kind != Node::Kind::map) return;
   for (const auto& [key, fallback] : {std::pair{"imbalance", "1"},
                                       {"capacity", ""},
+                                      {"masks", "false"},
                                       {"dispatcher", "all-to-all"},
                                       {"fp8_dispatch", "false"},
                                       {"overlap", "false"}}) {
