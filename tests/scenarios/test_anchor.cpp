@@ -88,6 +88,12 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
     CHECK(anchor.basis.path[part] > 0);
     variance += beyond((std::string(kPathParts[part]) + " path").c_str(), profile.path[part], anchor.basis.path[part]);
   }
+  StepProfile measured = profile;
+  measured.path = anchor.basis.path;
+  measured.devices = anchor.basis.devices;
+  measured.slow_host = anchor.basis.slow_host;
+  const ProfilePlace place = place_of(profile), measured_place = place_of(measured);
+  for (std::size_t i = 0; i < place.size(); ++i) variance += beyond("distance", place[i], measured_place[i]);
   CHECK(step_doubt(s, r).spread == Approx(std::sqrt(variance)).epsilon(1e-3));
 }
 
@@ -102,6 +108,7 @@ TEST_CASE("an anchored stack is less sure of steps that are unlike the measured 
                                .features = {},
                                .devices = 64};
   anchor.path = profile_of(base, r).path;
+  anchor.slow_host = profile_of(base, r).slow_host;
   const auto spread_with = [&](const auto& change) {
     Scenario s = base;
     s.software.anchor = anchor;
@@ -117,7 +124,7 @@ TEST_CASE("an anchored stack is less sure of steps that are unlike the measured 
         Approx(std::hypot(0.08, doubt.spread_of("combination"))));
   CHECK(spread_with([](Scenario& s) { s.software.anchor.path = {}; }) > measured_spread);
   CHECK(spread_with([](Scenario& s) { s.software.anchor.devices = 16; }) ==
-        Approx(std::hypot(0.08, doubt.spread_of("scale"))));
+        Approx(std::hypot(0.08, doubt.spread_of("scale"), doubt.spread_of("distance") * 0.03 * std::log(4))));
   CHECK(spread_with([](Scenario& s) { s.cluster.node.gpu.architecture = "cdna3"; }) ==
         Approx(0.08));  // these devices were measured, whoever made them
   CHECK(spread_with([](Scenario& s) {

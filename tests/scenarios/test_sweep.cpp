@@ -365,11 +365,12 @@ TEST_CASE("no cell of a table is a formula to a spreadsheet", "[sweep]") {
   LeftOutStep step;
   step.family = "=1+1";
   step.row = "@row";
+  step.source = "+who";
   step.profile.traits = {"@SUM(1)", "-2+3", "a, b", "+cmd|' /C calc'!A0"};
   const std::string table = left_out_csv("training", {step});
   CHECK_THAT(table,
              Catch::Contains(
-                 "\n'=1+1,'@row,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,1,0.000,0.000,0.000,0.000,no,no,no,"
+                 "\n'=1+1,'@row,'+who,'@SUM(1),'-2+3,\"a, b\",'+cmd|' /C calc'!A0,1,0.000,0.000,0.000,0.000,no,no,no,"
                  "0.0000,0.0000\n"));
 }
 

@@ -397,8 +397,8 @@ std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vecto
       const RunPrediction &fitted = family.now.runs[row], &left_out = family.refitted.runs[row];
       if (!fitted.refused.empty() || !left_out.refused.empty() || !fitted.doubt.exists()) continue;
       if (!fitted.measured.is_given()) continue;
-      rows.push_back({set, family.now.name, fitted.id, publisher_of(family.now.source), left_out.profile, log_error(fitted),
-                      log_error(left_out)});
+      rows.push_back({set, family.now.name, fitted.id, publisher_of(family.now.source), left_out.profile,
+                      log_error(fitted), log_error(left_out)});
       rows.back().profile.path = fitted.profile.path;
     }
   return rows;

@@ -57,7 +57,7 @@ class Experience {
   std::set<std::string> networks_, gpus_;
   std::set<std::pair<std::string, std::string>> networks_of_products_;  ///< stack in any release, kind of network
   std::set<std::tuple<std::string, std::string, std::string>> combinations_;
-  std::map<std::string, double> devices_, hosts_;  ///< indexed by stack: most devices, largest `slow_host`
+  std::map<std::string, double> devices_, hosts_;            ///< indexed by stack: most devices, largest `slow_host`
   std::map<std::string, std::vector<ProfilePlace>> places_;  ///< indexed by stack
   std::string anchored_;                                     ///< the stack whose only place is its anchor's; "": none
 };
