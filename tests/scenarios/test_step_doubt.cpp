@@ -115,43 +115,6 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
     }
     CHECK(std::sqrt(squares) == Approx(std::asinh(range.half_width())));
   }
-  // 16 devices are within twice the 8 that were measured, but not as near as 8.
-  StepProfile larger = plain;
-  larger.devices = 16;
-  CHECK(measured.distance(larger) == Approx(0.03 * std::log(2)));
-  CHECK(doubt.doubt(larger, measured).spread ==
-        Approx(std::hypot(spread, doubt.spread_of("distance") * measured.distance(larger))));
-}
-
-TEST_CASE("a step is as far as the nearest measured one of its stack, or of any stack if its own was not measured",
-          "[coverage]") {
-  std::vector<LeftOutStep> steps = one_step();
-  steps.push_back({"training", "b", "1", "nvidia", profile_of_step(), 0, 0});
-  steps.back().profile.path = {0.3, 0.4, 0};
-  steps.push_back({"training", "c", "1", "google", profile_of_step("jax"), 0, 0});
-  steps.back().profile.path = {0, 0, 0.1};
-  const Experience all(steps), without_first(steps, "a");
-  StepProfile step = profile_of_step("nemo@24.01");
-  CHECK(all.distance(step) == 0);
-  CHECK(without_first.distance(step) == Approx(0.5));
-  step.slow_host = 0.01 * std::exp(1);  // shares below 0.01 are alike
-  CHECK(all.distance(step) == Approx(0.05));
-  CHECK(without_first.distance(profile_of_step("fsdp")) == Approx(0.1));
-  CHECK(Experience({}).distance(step) == 0);
-}
-
-TEST_CASE("families of one source count as the square root of their number", "[coverage]") {
-  // Two sources disagree: one has steps that are right, the other steps that are 20 % off.
-  const auto spread = [](int right, int wrong) {
-    std::vector<LeftOutStep> steps;
-    for (int i = 0; i < right + wrong; ++i)
-      steps.push_back({"training", fmt::format("{:02}", i), "1", i < right ? "right" : "wrong", profile_of_step(), 0,
-                       i < right ? 0.01 : 0.2});
-    return DoubtModel::fit(steps).spread_of("any");
-  };
-  CHECK(spread(16, 1) < spread(4, 1));
-  // 16 families of one source weigh as much as 4 sources of one family, so 4 of 16 outweigh 1 of 1 alike.
-  CHECK(spread(16, 4) > spread(16, 1));
 }
 
 TEST_CASE("a slower network or memory widens the interval, since more of the step rests on its model", "[coverage]") {
