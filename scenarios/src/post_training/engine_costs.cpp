@@ -124,12 +124,19 @@ std::string nearest_engine(const PostTrainingChoice& choice, const NetworkEntry&
     if (choice.holds_engines(larger) && choice.concurrency % (gpus / larger) == 0 && has_room(other, model))
       words.push_back(fmt::format("{}: {}", degree, larger));
   }
-  for (int hundredths = static_cast<int>(choice.layout.memory_share * 100) + 1; hundredths <= 100; ++hundredths) {
+  const auto share_has_room = [&](int hundredths) {
     PostTrainingChoice other = choice;
     other.layout.memory_share = hundredths / 100.0;
-    if (!has_room(other, model)) continue;
-    words.push_back(fmt::format("memory_share: {:g}", other.layout.memory_share));
-    break;
+    return has_room(other, model);
+  };
+  // More memory has more room: bisection finds the smallest share.
+  int least = static_cast<int>(choice.layout.memory_share * 100) + 1;
+  if (least <= 100 && share_has_room(100)) {
+    for (int most = 100; least < most;) {
+      const int middle = (least + most) / 2;
+      share_has_room(middle) ? most = middle : least = middle + 1;
+    }
+    words.push_back(fmt::format("memory_share: {:g}", least / 100.0));
   }
   if (words.empty())
     return fmt::format(

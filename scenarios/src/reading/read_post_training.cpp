@@ -211,6 +211,16 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   choice.packs = pack;
 }
 
+/// Changes the document to that of the training half, which the choice keeps.
+void take_training_half(PostTrainingChoice& choice, Node& document, Fields& section) {
+  take_nodes(choice, document, section);
+  take_packs(choice, document, section);
+  choice.training_document = document;
+  std::erase_if(choice.training_document.fields, [](const auto& field) {
+    return field.first == "post_training" || field.first == "learn" || field.first == "faults";
+  });
+}
+
 }  // namespace
 
 std::int64_t SamplePacks::count(std::int64_t samples, std::int64_t unit) const {
@@ -240,13 +250,19 @@ Sources PostTrainingChoice::sources() const {
   return all;
 }
 
-std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog& catalog) {
+std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog& catalog,
+                                                       const PostTrainingChoice* read_before) {
   const Node* found = document.find("post_training");
   if (!found || found->kind == Node::Kind::null) return nullptr;
   const Node node = *found;
+  Fields section(node, "post_training");
+  if (read_before) {
+    auto choice = std::make_shared<PostTrainingChoice>(*read_before);
+    take_training_half(*choice, document, section);
+    return choice;
+  }
   auto choice = std::make_shared<PostTrainingChoice>();
   choice->place = node.place;
-  Fields section(node, "post_training");
   choice->algorithm = read_algorithm(section);
   choice->experts = experts_of(document, catalog);
   const bool has_rollouts = choice->algorithm.has_rollouts;
@@ -341,14 +357,9 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
                                      choice->weight_store->name));
   }
   read_log_probabilities(*choice, section);
-  take_nodes(*choice, document, section);
-  take_packs(*choice, document, section);
+  take_training_half(*choice, document, section);
   choice->length = read_loop_length(section);
   section.finish();
-  choice->training_document = document;
-  std::erase_if(choice->training_document.fields, [](const auto& field) {
-    return field.first == "post_training" || field.first == "learn" || field.first == "faults";
-  });
   return choice;
 }
 

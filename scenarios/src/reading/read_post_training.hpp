@@ -101,8 +101,10 @@ struct PostTrainingChoice {
 
 /// Reads the section `post_training` of a scenario, or returns null if there is none. Changes the document to that of
 /// the training half: `cluster.nodes` loses the nodes that generate, and packs set `plan.seq_length` and
-/// `plan.micro_batch_size`. Throws UserError with the place.
-std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog&);
+/// `plan.micro_batch_size`. `read_before`: the choice of a scenario that differs only in its plan, which saves the time to
+/// read the section again; null: there is none. Throws UserError with the place.
+std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Catalog&,
+                                                       const PostTrainingChoice* read_before = nullptr);
 
 /// Reads the section `generation`: engines that answer prompts without a loop. Null: there is none. Throws UserError
 /// with the place.

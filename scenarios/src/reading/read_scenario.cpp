@@ -297,7 +297,8 @@ Scenario read(Node document, const std::string& name, const Scenario* base = nul
   const Catalog catalog;
   Scenario s;
   s.document = document;
-  const std::shared_ptr<PostTrainingChoice> post_training = take_post_training(document, catalog);
+  const std::shared_ptr<PostTrainingChoice> post_training =
+      take_post_training(document, catalog, base ? base->post_training.get() : nullptr);
   s.post_training = post_training;
   const std::shared_ptr<PostTrainingChoice> generation = take_generation(document, catalog);
   s.generation = generation;

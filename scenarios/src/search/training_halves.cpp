@@ -52,7 +52,8 @@ PlanSpaceOptions likely_space(const PlanQuestion& question, const PlanChoice& pl
 
 }  // namespace
 
-TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions& options)
+TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions& options,
+                               const TrainingHalves* alike)
     : question_(read_plan_question(step_document(document), scenario.name)),
       space_(question_, likely_space(question_, scenario.plan, options)),
       journal_(""),
@@ -64,10 +65,10 @@ TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, c
   passes_ = choice.log_probability_passes;
   loop_ = static_cast<double>(choice.samples()) * choice.stack.loop_sample.value;
   const std::vector<PlanPoint> groups = space_.groups();
-  const std::vector<double> floors = runner_.group_floors(groups);
+  floors_ = alike && !is_interrupted() ? alike->floors_ : runner_.group_floors(groups);
   work_ += kOperationsOfGroup * static_cast<double>(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i)
-    if (floors[i] < kNoHalf) push({steps_ * floors[i] + loop_, 0, Level::group, groups[i]});
+    if (floors_[i] < kNoHalf) push({steps_ * floors_[i] + loop_, 0, Level::group, groups[i]});
 }
 
 void TrainingHalves::push(Candidate candidate) {

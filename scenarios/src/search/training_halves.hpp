@@ -31,8 +31,11 @@ struct TrainingHalf {
 class TrainingHalves {
  public:
   /// `document`: the loop with its nodes and batch. `scenario`: the loop whose ZeRO stage and schedule all layouts
-  /// have, unless the options vary them. Throws UserError for a plan that no search can choose.
-  TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions&);
+  /// have, unless the options vary them. `alike`: halves of a loop with the same nodes and batch, which differs only in
+  /// what generates, so that the bounds of groups are the same; null: there is none. Throws UserError for a plan that no
+  /// search can choose.
+  TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions&,
+                 const TrainingHalves* alike = nullptr);
 
   /// Returns the layout number `k` from 0 by rising time. Null: there are no more, or bounds must be refined first.
   const TrainingHalf* find(std::size_t k);
@@ -70,6 +73,7 @@ class TrainingHalves {
   PlanJudges judges_;
   StateSharing sharing_;
   double steps_ = 1, passes_ = 0, loop_ = 0;
+  std::vector<double> floors_;   // lower bounds of the groups
   std::vector<Candidate> open_;  // a heap
   std::deque<TrainingHalf> fastest_;
   std::size_t order_ = 0, plans_ = 0, simulated_ = 0;
