@@ -168,7 +168,8 @@ DoubtModel DoubtModel::fit(const std::vector<LeftOutStep>& all, const std::strin
   for (const auto& [name, rows] : families) {
     if (name == family) continue;
     const Experience others(all, name);
-    const double weight = 1 / std::sqrt(static_cast<double>(rows.size()) * families_of_sources.at(rows.front().source));
+    const double sisters = families_of_sources.at(rows.front().source);
+    const double weight = 1 / std::sqrt(static_cast<double>(rows.size())) / std::pow(sisters, 0.25);
     for (const LeftOutStep& row : rows)
       steps.push_back({amounts_of(row.profile, others), unexplained_error(row, others), weight});
   }

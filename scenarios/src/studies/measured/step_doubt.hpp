@@ -71,8 +71,8 @@ struct DoubtPart {
 class DoubtModel {
  public:
   /// Fits the spreads to steps that were predicted without their family. Each family counts as the square root of its
-  /// number of steps, and each source as that of its number of families; at most `kMostOfFamily` steps of a family are
-  /// used. `family`: a family that the fit leaves out;
+  /// number of steps, of which at most `kMostOfFamily` are used, over the fourth root of the number of families of its
+  /// source: one source is neither one fact nor as many as its families. `family`: a family that the fit leaves out;
   /// "": none. Deterministic.
   static DoubtModel fit(const std::vector<LeftOutStep>&, const std::string& family = "");
   /// Reads scenarios/measured/tables/step_doubt.csv, once.
