@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "models/reading/document_text.hpp"
 #include "scenarios/src/search/loop_layouts.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "tests/scenarios/loops.hpp"
@@ -127,6 +128,36 @@ TEST_CASE("plan says that --vary leaves the scenario's loop out where that loop 
   REQUIRE(with.best() != nullptr);
   CHECK(with.scenario_loop->samples_per_s < with.best()->samples_per_s);
   CHECK_THAT(loop_plan_screen(with, 3), Contains(words(with)) && !Contains(left_out));
+}
+
+TEST_CASE("a loop that is read with another plan is the one that is read anew", "[post-training][plan]") {
+  const Scenario s = small_loop({{"post_training.tools", "{calls: 2, wait: 3 s, tokens: 20}"}});
+  const Overrides longer{{"plan.seq_length", "8192"}, {"plan.global_batch_size", "32"}};
+  Node plan = *s.document.find("plan");
+  for (const auto& [path, value] : longer) set_field(plan, path.substr(5), value);
+  const Scenario changed = read_with_plan(s, plan), anew = read_again(s, longer);
+  const PostTrainingChoice &a = *changed.post_training, &b = *anew.post_training;
+  CHECK(a.packs->tokens == b.packs->tokens);
+  CHECK(a.packs->sequences == b.packs->sequences);
+  CHECK(a.packs->sequences != s.post_training->packs->sequences);
+  CHECK(a.training_samples == 32);
+  CHECK(a.answers == b.answers);
+  CHECK(a.calls.size() == b.calls.size());
+  CHECK(yaml_text(a.training_document) == yaml_text(b.training_document));
+  CHECK(changed.global_batch_size == anew.global_batch_size);
+}
+
+TEST_CASE("a hybrid loop has the same layouts whether or not splits are searched beside it", "[post-training][plan]") {
+  const auto hybrids = [](const std::vector<std::string>& values) {
+    std::vector<PlanSpaceOptions::Axis> vary = kFewLayouts;
+    vary.push_back({"post_training.generation.nodes", {"1"}});
+    vary.push_back({"post_training.generation.hybrid", values});
+    std::pair<double, std::string> fastest{std::numeric_limits<double>::infinity(), ""};
+    for (const LoopRow& row : search_loop_layouts(small_loop(), {vary}).rows)
+      if (row.error.empty() && row.hybrid) fastest = std::min(fastest, {row.step_time, row.engine + row.training});
+    return fastest;
+  };
+  CHECK(hybrids({"true"}) == hybrids({"false", "true"}));
 }
 
 TEST_CASE("a search for layouts ends at its limit of work and says so", "[post-training][plan]") {

@@ -385,6 +385,8 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   CHECK(errors.fitted.apart_tensor == Approx(errors.catalog.apart_tensor).epsilon(0.01));
   for (const LoopRun& run : errors.runs)
     CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time.value).epsilon(1e-9));
+  const auto share = [](const LoopRun& run) { return fitted_share(run.predicted); };
+  CHECK(share(std::ranges::max(errors.runs, {}, share)) == Approx(kMostFittedShare).margin(0.004));
   for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
   // The figures of the manual (post-training.md). Nothing is fitted to the first set; the other two have a fitted row.
   REQUIRE(errors.compared_transfers.size() == 3);
@@ -434,6 +436,9 @@ TEST_CASE("a loop has an interval, and says what no measured loop has", "[post-t
   CHECK(r.likely_step_times->at(1) > r.step_time.value);
   CHECK(r.likely_samples->at(0) * r.likely_step_times->at(1) == Approx(64 * 32));
   CHECK(r.unmeasured.empty());
+  PostTrainingResult small = simulated_loop({{"post_training.prompts", "16"}});  // the reload is as long as before
+  add_loop_interval(loop_scenario(), small);
+  CHECK(small.unmeasured == "so large a part of the step in loop and reload");
   CHECK(unmeasured_loop_parts(loop_scenario({{"cluster.node", "dgx-h200"},
                                              {"post_training.critic", "{}"},
                                              {"post_training.generation.nodes", "1"},

@@ -27,7 +27,7 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
   };
   // The figures of the manual (post-training.md).
   const ErrorSet step = errors("step");
-  CHECK(step.mean_abs == Approx(0.104).margin(0.005));
+  CHECK(step.mean_abs == Approx(0.108).margin(0.002));
   CHECK(step.worst_abs == Approx(0.372).margin(0.005));
   CHECK(step.rank_correlation == Approx(0.97).margin(0.005));
   CHECK(errors("log-probabilities").signed_mean == Approx(-0.365).margin(0.005));

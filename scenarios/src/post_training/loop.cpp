@@ -162,8 +162,7 @@ std::vector<double> ends_of_useful_prompts(std::vector<double> ends, const Sampl
 
 }  // namespace
 
-void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
-  const EngineCosts costs = generation_costs(choice, model);
+void generate_answers(const PostTrainingChoice& choice, const EngineCosts& costs, PostTrainingResult& r) {
   const EngineLimits limits = engine_limits(choice);
   const std::vector<PlannedAnswer> answers = planned_answers(choice);
   const auto engines = static_cast<std::size_t>(choice.engines());
@@ -358,8 +357,7 @@ void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
 
 }  // namespace
 
-Seconds least_generation(const PostTrainingChoice& choice, const NetworkEntry& model) {
-  const EngineCosts costs = generation_costs(choice, model);
+Seconds least_generation(const PostTrainingChoice& choice, const NetworkEntry& model, const EngineCosts& costs) {
   const TransformerConfig* config = model.transformer();
   const bool slides = config && config->sliding_window > 0;
   const double context = slides ? choice.prompt_tokens : mean_context(choice);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "scenarios/src/answer/post_training_result.hpp"
+#include "scenarios/src/post_training/engine_costs.hpp"
 #include "scenarios/src/reading/read_post_training.hpp"
 
 namespace trainyard {
@@ -9,11 +10,15 @@ namespace trainyard {
 /// Simulates all engines of a step. Fills the fields of the result about generation and the engines' memory. Engines
 /// get equal shares of the answers, in order. The answers to one prompt stay on one engine if the numbers divide. With
 /// more started prompts than a step trains on, generation ends when enough prompts have all their answers.
-void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
+void generate_answers(const PostTrainingChoice&, const EngineCosts&, PostTrainingResult&);
+/// Does the same with the prices of engines that generate with the model.
+inline void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
+  generate_answers(choice, generation_costs(choice, model), r);
+}
 
 /// Returns the least time in which an engine generates its share of the answers of a step: every token comes at the rate of
 /// the best batch that fits, at the mean context. Layers with a sliding window count only the prompt as context.
-Seconds least_generation(const PostTrainingChoice&, const NetworkEntry& model);
+Seconds least_generation(const PostTrainingChoice&, const NetworkEntry& model, const EngineCosts&);
 
 /// Fills the step from its parts. The parts follow each other, unless training is one step off or asynchronous. One
 /// step off, generation runs beside training, log-probabilities and loop; the longer of these halves counts, and the

@@ -8,7 +8,6 @@
 #include <memory>
 #include <tuple>
 
-#include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/post_training/weight_transfer.hpp"
 #include "scenarios/src/search/training_halves.hpp"
 #include "sim/process/job.hpp"
@@ -192,6 +191,7 @@ class LayoutSearch {
         if (allows(kTensorAxis, engine.tensor) && allows(kExpertAxis, engine.expert) && allows(kDataAxis, engine.data))
           all.emplace_back(split, engine);
     show(fmt::format("generation of {} layouts of engines", all.size()));
+    GeneratedSteps steps;
     const std::vector<MadeAnswers> made = all_in_parallel(all.size(), processors(), [&](std::size_t i) {
       MadeAnswers answers;
       answers.engine = all[i].second;
@@ -199,11 +199,10 @@ class LayoutSearch {
         const Node document = document_of(placement(all[i].first, all[i].second, {"synchronous"}));
         const Scenario s = read_plan_question(document, scenario_.name).base;
         const PostTrainingChoice& choice = *s.post_training;
-        PostTrainingResult r;
-        generate_answers(choice, s.model.entry, r);
-        answers.seconds = r.generation.value;
-        answers.least = least_generation(choice, s.model.entry).value;
-        if (!choice.weight_store) answers.weights = library_transfer(choice, s.model.entry, r.sent).value;
+        const GeneratedStep step = steps.find(s);
+        answers.seconds = step.seconds;
+        answers.least = step.least;
+        if (!choice.weight_store) answers.weights = library_transfer(choice, s.model.entry, step.sent).value;
       } catch (const UserError& e) {
         answers.error = e.what();
       }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "models/reading/document_text.hpp"
+#include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/plan_question.hpp"
@@ -83,6 +84,21 @@ std::vector<EngineDegrees> engines_on(const Scenario& s, int generation_nodes, b
   const EngineDegrees stated = engine_degrees(choice.layout);
   if (std::ranges::find(all, stated) == all.end() && divides_nodes(stated.gpus(), node, nodes)) all.push_back(stated);
   return all;
+}
+
+GeneratedStep GeneratedSteps::find(const Scenario& s) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const std::pair key{choice.generators.nodes, engine_degrees(choice.layout)};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
+  }
+  const EngineCosts costs = generation_costs(choice, s.model.entry);
+  PostTrainingResult r;
+  generate_answers(choice, costs, r);
+  const GeneratedStep step{r.generation.value, least_generation(choice, s.model.entry, costs).value, r.sent};
+  const std::lock_guard lock(mutex_);
+  return steps_.emplace(key, step).first->second;
 }
 
 LoopPlacement own_placement(const Scenario& s) {

@@ -1,7 +1,10 @@
 #pragma once
 #include <array>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/src/answer/json_fields.hpp"
@@ -51,6 +54,25 @@ struct EngineDegrees {
 EngineDegrees engine_degrees(const EngineLayout&);
 /// Returns engines with so many GPUs, of the kind that the layout is. No value: there are none.
 std::optional<EngineDegrees> scaled_engine(const EngineDegrees&, int gpus);
+
+/// The generation of the answers of a step, without its loop.
+struct GeneratedStep {
+  double seconds = 0;
+  double least = 0;  ///< see `least_generation`
+  Bytes sent;        ///< see `EngineCosts::sent`
+};
+
+/// The generation of loops with one batch, which differ in the nodes that generate and in their engines. Splits whose
+/// engines lie on equally many nodes generate alike, so that only the first of them is simulated.
+class GeneratedSteps {
+ public:
+  /// Throws UserError for engines that the model does not fit on.
+  GeneratedStep find(const Scenario&);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, EngineDegrees>, GeneratedStep> steps_;  // indexed by the number of nodes that generate
+};
 
 /// A placement of a loop that has not been simulated.
 struct LoopPlacement {

@@ -65,7 +65,7 @@ TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, c
   passes_ = choice.log_probability_passes;
   loop_ = static_cast<double>(choice.samples()) * choice.stack.loop_sample.value;
   const std::vector<PlanPoint> groups = space_.groups();
-  floors_ = alike && !is_interrupted() ? alike->floors_ : runner_.group_floors(groups);
+  floors_ = alike ? alike->floors_ : runner_.group_floors(groups);
   work_ += kOperationsOfGroup * static_cast<double>(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i)
     if (floors_[i] < kNoHalf) push({steps_ * floors_[i] + loop_, 0, Level::group, groups[i]});

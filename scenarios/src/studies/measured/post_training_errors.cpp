@@ -227,11 +227,15 @@ std::string unmeasured_loop_parts(const Scenario& s) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+double fitted_share(const PostTrainingResult& r) { return (r.loop + r.reload - r.reload_copies) / r.step_time; }
+
 void add_loop_interval(const Scenario& s, PostTrainingResult& r) {
   const double factor = LoopDoubt::shipped().factor(kLikely);
   r.likely_step_times = {r.step_time.value / factor, r.step_time.value * factor};
   r.likely_samples = {r.samples_per_s / factor, r.samples_per_s * factor};
   r.unmeasured = unmeasured_loop_parts(s);
+  if (fitted_share(r) > kMostFittedShare)
+    r.unmeasured += (r.unmeasured.empty() ? "" : ", ") + std::string("so large a part of the step in loop and reload");
 }
 
 double LoopConstants::step_time(const LoopRun& run) const {

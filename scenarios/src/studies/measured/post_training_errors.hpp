@@ -84,7 +84,14 @@ double most_loop_confidence();
 /// Returns the parts of a loop that no measured loop has, in words, separated by commas. Empty: there are none.
 std::string unmeasured_loop_parts(const Scenario&);
 
-/// Adds the intervals of step time and samples per second.
+/// The largest part of a measured step that the fitted times of a sample of the loop and of a reload take.
+inline constexpr double kMostFittedShare = 0.345;
+
+/// Returns the part of the step that these two times take.
+double fitted_share(const PostTrainingResult&);
+
+/// Adds the intervals of step time and samples per second. A larger part in the fitted times than that of all measured
+/// steps is named as unmeasured: one error of such a time is then a larger one of the step.
 void add_loop_interval(const Scenario&, PostTrainingResult&);
 
 /// Ends the name of a measured transfer from which alone a constant of its entry comes.
