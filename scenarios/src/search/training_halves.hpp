@@ -31,8 +31,10 @@ struct TrainingHalf {
 class TrainingHalves {
  public:
   /// `document`: the loop with its nodes and batch. `scenario`: the loop whose ZeRO stage and schedule all layouts
-  /// have, unless the options vary them. Throws UserError for a plan that no search can choose.
-  TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions&);
+  /// have, unless the options vary them. `headroom`: share of a GPU's memory that each layout leaves free; no value:
+  /// `default_headroom`. Throws UserError for a plan that no search can choose.
+  TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions&,
+                 std::optional<double> headroom = {});
 
   /// Returns the layout number `k` from 0 by rising time. Null: there are no more, or bounds must be refined first.
   const TrainingHalf* find(std::size_t k);
@@ -69,6 +71,7 @@ class TrainingHalves {
   PlanRunner runner_;
   PlanJudges judges_;
   StateSharing sharing_;
+  double headroom_ = 0;
   double steps_ = 1, passes_ = 0, loop_ = 0;
   std::vector<Candidate> open_;  // a heap
   std::deque<TrainingHalf> fastest_;
