@@ -44,7 +44,11 @@ TEST_CASE("engines of an asynchronous loop work, wait for calls, wait for answer
             asynchronous(staleness, {{"post_training.tools", tools}, {"post_training.stack.loop_sample", loop}}));
         CHECK(sum(r.parts) + start_wait(r).value + r.weights.value ==
               Approx(r.step_time.value).epsilon(start_wait(r).value > 0 ? 1e-9 : 1e-2));
-        CHECK((r.limit == LoopLimit::generation) == (r.waiting > start_wait(r)));
+        if (r.hidden.value == 0)
+          CHECK(r.limit == LoopLimit::both_in_turn);
+        else
+          CHECK((r.limit == LoopLimit::generation) == (r.waiting > start_wait(r)));
+        CHECK((r.hidden.value == 0) == (std::string(staleness) == "0"));
       }
   // All waiting of these engines is for calls, so that generation limits the loop.
   const Overrides slow_calls = asynchronous("2", {{"post_training.tools", "{calls: 2, wait: 20 s, sandboxes: 768}"}});
@@ -55,6 +59,20 @@ TEST_CASE("engines of an asynchronous loop work, wait for calls, wait for answer
   const Scenario s = loop_scenario(slow_calls);
   CHECK_THAT(post_training_screen(s, simulate_here(s, {.critical_path = false}), {}),
              Contains("an engine 0.00 s for answers to start") && Contains("for calls of tools"));
+}
+
+TEST_CASE("without staleness, the halves of an asynchronous loop follow each other as those of a synchronous one",
+          "[post-training]") {
+  const Scenario s = loop_scenario(asynchronous("0"));
+  const Result r = simulate_here(s, {.critical_path = false});
+  const PostTrainingResult &loop = *r.post_training,
+                           synchronous = simulated_loop({{"post_training.generation.nodes", "1"}});
+  CHECK(loop.step_time.value == Approx(synchronous.step_time.value).epsilon(1e-9));
+  CHECK(loop.hidden.value == 0);
+  CHECK(loop.limit == synchronous.limit);
+  CHECK_THAT(post_training_screen(s, r, {}), Contains("limit      generation and training follow each other") &&
+                                                 !Contains("hidden") && !Contains("by some engine") &&
+                                                 !Contains("-0.00"));
 }
 
 TEST_CASE("preempted sequences and the peak of the cache are those of a step", "[post-training]") {

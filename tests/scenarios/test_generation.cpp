@@ -96,6 +96,26 @@ TEST_CASE("engines answer prompts without a loop, and their figures agree", "[po
   CHECK(e.answers.token > Seconds{});
 }
 
+// Regression: the forward pass of an engine in fp8 had weights in bf16.
+TEST_CASE("the memory of a forward pass has the weights of the engine in their format", "[post-training]") {
+  for (const char* format : {"fp8", "nvfp4", "bf16"}) {
+    CAPTURE(format);
+    const Overrides short_answers{{"generation.precision", format},
+                                  {"generation.requests", "4"},
+                                  {"generation.memory_share", "0.98"},
+                                  {"cluster.node.base", "dgx-b200"},
+                                  {"generation.answer_tokens", "{mean: 10, variation: 0, most: 10}"}};
+    const Result r = simulated(short_answers);
+    CHECK(r.memory.parameters.value == Approx(r.generation->engines.memory.weights.value).epsilon(0.002));
+  }
+  const Result r = simulated();
+  CHECK(r.memory.parameters.value < 0.55 * 70.55e9);
+  const Scenario s = loop_scenario({}, kEngines);
+  CHECK_THAT(screen(s, plan(s), r, {}),
+             Contains(fmt::format("products in fp8 are counted against the bf16 peak; of the fp8 peak it is {:.1f} %",
+                                  r.mfu * 50)));
+}
+
 TEST_CASE("engines have intervals by the errors of measured ones, and what these lack is named",
           "[post-training][coverage]") {
   const GenerationResult all = *answer(loop_scenario({}, kEngines)).result.generation;

@@ -3,6 +3,7 @@
 
 #include "scenarios/src/post_training/rank_loads.hpp"
 #include "tests/scenarios/loops.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_loop_batches {
 
@@ -72,6 +73,38 @@ TEST_CASE("padded samples take the time of their bytes in the controller, whatev
     CHECK(r.summed_parts().value == Approx(r.step_time.value));
   }
   CHECK(simulated_loop().controller.value == 0);
+}
+
+// Regression: a micro-batch above the packs of a rank trained on samples that nobody had generated.
+TEST_CASE("a micro-batch has at most the packs of a rank, and a filled one is named", "[post-training]") {
+  const char* const name = "post-training-dpo-llama3-8b-8xh100";
+  const Scenario s = loop_scenario({}, name);
+  const std::int64_t packs = s.post_training->packs->of_rank(s.post_training->training_samples, s.plan.mesh.data);
+  CHECK(packs == 5);
+  const auto with = [name](const char* key, std::int64_t size) {
+    return loop_scenario({{key, std::to_string(size)}}, name);
+  };
+  const char *const training = "plan.micro_batch_size", *const pass =
+                                                            "post_training.log_probabilities.micro_batch_size";
+  CHECK(with(training, packs).global_batch_size == s.global_batch_size);
+  CHECK_THROWS_WITH(with(training, 10),
+                    Catch::Matchers::Contains("plan.micro_batch_size: 10 packs, but a rank has 5 packs in an "
+                                              "optimizer step; expected at most 5"));
+  const auto screen = [](const Scenario& loop) {
+    std::string text;
+    for (const char c : post_training_screen(loop, simulate_here(loop, {.critical_path = false}), {}))
+      if (c != '\n' && (c != ' ' || !text.ends_with(' '))) text += c;
+    return text;
+  };
+  CHECK(screen(s).find("filled up") == std::string::npos);
+  CHECK(screen(with(training, 2)).find("a rank has 5 packs, and its last micro-batch is filled up to 6") !=
+        std::string::npos);
+  CHECK(with(training, 2).global_batch_size * 5 == s.global_batch_size * 6);
+  // A pass of a rank takes its samples alone.
+  const auto passes = [](const Scenario& loop) {
+    return simulate_here(loop, {.critical_path = false}).post_training->log_probabilities.value;
+  };
+  CHECK(passes(with(pass, 10)) == passes(with(pass, 5)));
 }
 
 TEST_CASE("asynchronous training on parts of a step waits for less than on all of it", "[post-training]") {

@@ -171,6 +171,29 @@ TEST_CASE("the largest micro-batch of a loop is no smaller than one that fits", 
   }
 }
 
+// Regression: the memory of the reference did not count in the largest micro-batch.
+TEST_CASE("the largest micro-batch of a loop fits beside its other models, and a larger one does not",
+          "[post-training][capacity]") {
+  const char* const name = "post-training-dpo-llama3-8b-8xh100";
+  for (const char* memory : {"56 GiB", "58 GiB", "60 GiB"}) {
+    CAPTURE(memory);
+    const Overrides small{{"cluster.node.gpu.memory_capacity", memory}};
+    const Capacity room = capacity(loop_scenario(small, name));
+    const auto run = [&](std::int64_t size) {
+      Overrides all = small;
+      all.emplace_back("plan.micro_batch_size", std::to_string(size));
+      return simulate_here(loop_scenario(all, name), {.critical_path = false});
+    };
+    REQUIRE(room.largest_micro_batch_size > 0);
+    CHECK(run(room.largest_micro_batch_size).fits);
+    if (room.largest_micro_batch_size < 5) CHECK_FALSE(run(room.largest_micro_batch_size + 1).fits);
+  }
+  // A rank has five packs, so that no more of them can be a micro-batch.
+  const Capacity large = capacity(loop_scenario({}, name));
+  CHECK(large.largest_micro_batch_size == 5);
+  CHECK_THAT(capacity_line(large), Contains(": 5 packs") && !Contains("with a risk below 50 %: 5"));
+}
+
 TEST_CASE("the largest safe micro-batch of a pipeline may exceed one that fits with as many micro-batches",
           "[capacity]") {
   const Scenario s = read_scenario(scenario_file("naive-vs-gpipe"));

@@ -6,6 +6,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/search/loop_layouts.hpp"
+#include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "tests/scenarios/loops.hpp"
 #include "tools/reports/loop_plan_report.hpp"
@@ -57,7 +58,9 @@ double enumerated_best(const Scenario& s, const std::vector<std::string>& schedu
                                         {"plan.micro_batch_size", micro}};
                 try {
                   const Result r = simulate_here(read_again(s, changes), {.critical_path = false});
-                  if (r.fits) best = std::min(best, r.post_training->step_time.value);
+                  const double headroom = default_headroom(s);
+                  if (r.fits && leaves_headroom(r.memory.peak, r.memory.capacity, headroom))
+                    best = std::min(best, r.post_training->step_time.value);
                 } catch (const UserError&) {  // no such layout
                 }
               }
@@ -107,6 +110,47 @@ TEST_CASE("plan without stated values finds a loop that is no slower than the sc
   // The answer does not depend on the limit of work, as long as the search ends before it.
   const LoopAnswer longer = search_loop_layouts(s, {{}, 10 * answer.work});
   CHECK(longer.best()->step_time == answer.best()->step_time);
+}
+
+// Regression: plan recommended a training half that `run` calls at risk to run out of memory.
+TEST_CASE("plan of a loop recommends only what leaves the headroom, unless the user needs none",
+          "[post-training][plan]") {
+  const char* const name = "post-training-llama3-8b-8xh100";
+  const std::vector<PlanSpaceOptions::Axis> few{{"plan.tensor_parallel", {"1"}},
+                                                {"plan.pipeline_parallel", {"1", "2"}},
+                                                {"plan.micro_batch_size", {"1"}},
+                                                {"plan.recompute", {"none", "full"}},
+                                                {"post_training.generation.tensor_parallel", {"1"}}};
+  const Scenario s = loop_scenario({}, name);
+  const LoopAnswer safe = search_loop_layouts(s, {few}), tight = search_loop_layouts(s, {few, 0, 0.0});
+  REQUIRE((safe.best() && tight.best()));
+  const LoopRow &best = *safe.best(), &at_risk = *tight.best();
+  CHECK(best.headroom == default_headroom(s));
+  CHECK(best.peak <= (1 - best.headroom) * best.capacity);
+  for (const LoopRow& row : {best, at_risk}) {
+    CAPTURE(row.training);
+    const Result r = simulate_here(read_again(s, row.changes), {.critical_path = false});
+    CHECK(row.peak == r.memory.peak.value);
+    CHECK(row.capacity == r.memory.capacity.value);
+    CHECK(row.risk == r.risk);
+  }
+  CHECK(at_risk.step_time < best.step_time);
+  CHECK(at_risk.risk > 0.05);
+  CHECK(at_risk.peak > (1 - best.headroom) * at_risk.capacity);
+  CHECK_THAT(loop_plan_screen(safe, 3),
+             Contains(fmt::format("; {:.1f} of 80.0 GiB a GPU\n", best.peak / (1U << 30))) &&
+                 Contains(fmt::format("{:.1f} % of its memory stay free", best.headroom * 100)));
+  CHECK_THAT(loop_plan_screen(tight, 3),
+             Contains(fmt::format("which run out of memory with a probability of {:.0f} %", at_risk.risk * 100)));
+  // A loop of the scenario that does not leave it is shown, and is no answer.
+  const Scenario own = read_again(s, at_risk.changes);
+  const LoopAnswer other = search_loop_layouts(own, {few});
+  REQUIRE(other.best());
+  CHECK(other.best()->step_time == best.step_time);
+  CHECK(other.scenario_loop->step_time == at_risk.step_time);
+  const std::string words = "the training half takes";
+  CHECK_THAT(loop_plan_screen(other, 3), Contains("its own loop has a step of ") && Contains(words));
+  for (const LoopRow& row : search_loops(own, {}).rows) CHECK_THAT(row.error, Contains(words));
 }
 
 TEST_CASE("plan says that --vary leaves the scenario's loop out where that loop is faster than all varied ones",

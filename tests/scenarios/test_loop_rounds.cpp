@@ -63,6 +63,9 @@ TEST_CASE("the screen of a loop with rounds and a store names them, and no measu
   CHECK_THAT(text, Contains("of 32 prompts until 32 have answers that differ in reward: ") &&
                        Contains(" trained answers were cut and have no loss") &&
                        Contains(" of the policy, written to lustre-fsx-200 in ") && !Contains("prompts start"));
+  // Prompts of a round come when the round before has ended.
+  CHECK_THAT(text, Contains(" after its round begins in the mean") && !Contains("after the step begins"));
+  CHECK(r.post_training->answers.late_first_token.value * 2 < r.post_training->generation.value);
   CHECK(r.post_training->unmeasured == "rounds of prompts, weights through a storage");
 }
 

@@ -144,6 +144,11 @@ TEST_CASE("errors name the flag whose value is wrong", "[cli]") {
              StartsWith("--op: unknown reduction \"mean\""));
   CHECK_THAT(shell.trainyard("size --model gpt2 --tokens 1B --days 3 --nodes-of dgx-a200").err,
              StartsWith("--nodes-of: unknown node \"dgx-a200\"; did"));
+  const std::string loop = "size --post-training --samples-per-second 8 ";
+  CHECK_THAT(shell.trainyard(loop + "--nodes-of dgx-a200").err,
+             StartsWith("--nodes-of: unknown node \"dgx-a200\"; did"));
+  CHECK_THAT(shell.trainyard(loop + "gpt2-one-a100").err,
+             Contains("gpt2-one-a100.yaml:") && Contains("missing key post_training"));
   CHECK_THAT(shell.trainyard("topo design --hosts 0 --ports 8").err, StartsWith("--hosts 0: 1 or more expected"));
   CHECK_THAT(shell.trainyard("show dgx-a200").err, StartsWith("dgx-a200: no such file, and no scenario of that name"));
   CHECK_THAT(shell.trainyard("help scenario nvlnk").err, StartsWith("trainyard help scenario: no key has \"nvlnk\""));

@@ -71,6 +71,19 @@ TEST_CASE("a loop without rollouts has a training step, and no training half", "
   CHECK_THAT(shell.trainyard("compare " + loop + file).out, Contains("samples/s of the training"));
 }
 
+TEST_CASE("a need of memory has one figure on the screen", "[post-training]") {
+  const Scenario s = read_scenario(shipped_file("scenarios/post-training-dpo-llama3-8b-8xh100.yaml"),
+                                   {{"cluster.node.gpu.memory_capacity", "48 GiB"}});
+  const Result r = simulate_training(s, {.critical_path = false});
+  REQUIRE(r.post_training->phases.size() == 1);
+  const PostTrainingResult::PhaseMemory& phase = r.post_training->phases.front();
+  CHECK_FALSE(phase.fits());
+  const std::string need =
+      fmt::format("{:.1f} of {:.1f} GiB a GPU", phase.needed.value / (1U << 30), phase.usable.value / (1U << 30));
+  CHECK_THAT(post_training_screen(s, r),
+             Contains("reference DOES NOT FIT: " + need) && Contains("and " + need + " with the policy: too much"));
+}
+
 TEST_CASE("the screen explains an answer that is staler than the bound, and none within it", "[post-training]") {
   const char* const words = "the bound limits how many answers start, so a long one may be staler";
   CHECK_THAT(loop_screen("1", 1), !Contains(words));
@@ -90,6 +103,15 @@ TEST_CASE("the tables of a loop have at most 120 columns", "[post-training]") {
       "and no other layout divides the batch";
   const std::string text = post_training_screen(s, r);
   CHECK(test::widest_line(text.substr(text.find("splits of the nodes"))) <= 120);
+  // Splits that were not tried are named.
+  CHECK_THAT(text, !Contains("left out"));
+  const Scenario large =
+      read_scenario(shipped_file(kLoop), {{"cluster.nodes", "8"}, {"post_training.generation.nodes", "2"}});
+  CHECK_THAT(post_training_screen(large, r),
+             Contains("  of 1 to 7 nodes; left out: numbers that the plan or the engines refuse\n"));
+  r.splits.resize(5, r.splits.front());
+  CHECK_THAT(post_training_screen(large, r),
+             Contains("left out: numbers that the plan or the engines refuse, and all but 5 of the others\n"));
 
   LoopAnswer answer;
   answer.currency = "USD";

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "scenarios/src/answer/memory_verdict.hpp"
 #include "sim/process/job.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -68,6 +69,14 @@ std::string one_step_off_lines(const LoopAnswer& a) {
   return text;
 }
 
+/// The memory of a GPU that trains: "; 36.6 of 80.0 GiB a GPU", with the risk to run out of it unless that is safe.
+std::string memory_words(const LoopRow& r) {
+  return fmt::format("; {} of {} GiB a GPU{}", gib(r.peak), gib(r.capacity),
+                     is_safe_risk(r.risk)
+                         ? ""
+                         : fmt::format(", which run out of memory with a probability of {:.0f} %", r.risk * 100));
+}
+
 /// Lines about a search for layouts: the best layouts, the scenario's loop, other batches and staleness, and the search.
 std::string layout_lines(const LoopAnswer& a) {
   if (!a.scenario_loop) return "";
@@ -78,15 +87,17 @@ std::string layout_lines(const LoopAnswer& a) {
   const LoopRow* best = a.best();
   if (best) {
     line("engines", best->engine);
-    line("training", best->training);
+    line("training", best->training + memory_words(*best));
     line("batch", fmt::format("{} prompts x {} answers", best->prompts, best->samples_per_prompt));
   }
   const LoopRow& stated = *a.scenario_loop;
   const bool is_faster = best && stated.error.empty() && stated.samples_per_s > best->samples_per_s;
-  line("scenario", stated.error.empty()
-                       ? fmt::format("its own loop has a step of {}, {}{}", show(Seconds{stated.step_time}),
-                                     rate_words(stated), is_faster ? "; --vary leaves it out" : "")
-                       : "its own loop is impossible: " + stated.error);
+  line("scenario", stated.error.empty() ? fmt::format("its own loop has a step of {}, {}{}",
+                                                      show(Seconds{stated.step_time}), rate_words(stated),
+                                                      !stated.tight.empty() ? "; " + stated.tight
+                                                      : is_faster           ? "; --vary leaves it out"
+                                                                            : "")
+                                        : "its own loop is impossible: " + stated.error);
   for (const LoopRow& r : a.alternatives)
     line(&r == a.alternatives.data() ? "others" : "",
          fmt::format("{} prompts x {} answers, staleness {:g}: {}, a step of {}, {}; training {}", r.prompts,
@@ -150,6 +161,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   table.add_column("schedule", false);
   for (const char* title : {"engine", "step", "generate"}) table.add_column(title);
   table.add_column(a.has_failures ? "goodput" : "train");
+  table.add_column("GiB");
   table.add_column("answers/s");
   if (!a.currency.empty())
     for (const char* unit : {"/h", "/M"}) table.add_column(a.currency + unit);
@@ -172,6 +184,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     row.push_back(a.scenario_loop ? r.engine : fmt::format("{}", r.engine_gpus));
     for (const double seconds : {r.step_time, r.generation}) row.push_back(show(Seconds{seconds}));
     row.push_back(a.has_failures ? percent(r.goodput) : show(Seconds{r.training_half}));
+    row.push_back(gib(r.peak));
     row.push_back(rate_with_interval(r));
     if (!a.currency.empty())
       for (const double money : {r.hour, r.million}) row.push_back(fmt::format("{:.4g}", money));
@@ -194,6 +207,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
             a.has_failures
                 ? "  goodput: share of the loop's time in steps that count; answers/s are those of the whole loop\n"
                 : "") +
+        fmt::format("  GiB: peak memory of a GPU that trains; {:.1f} % of its memory stay free\n",
+                    shown.front().headroom * 100) +
         (a.currency.empty() ? "" : fmt::format("  {0}/h: {0} an hour; {0}/M: {0} a million answers\n", a.currency));
   if (!a.assumed_fabric.empty())
     text += fmt::format("  several nodes are joined by {} (cluster.fabric), which the scenario does not state\n",

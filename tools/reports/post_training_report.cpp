@@ -9,6 +9,7 @@
 #include "scenarios/src/post_training/weight_transfer.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 
@@ -44,7 +45,7 @@ std::string loop_parts(const PostTrainingResult& r, bool is_asynchronous) {
   for (std::size_t i = 0; i < names.size(); ++i)
     if (times[i] > 0) words.push_back(fmt::format("{} {}", names[i], loop_seconds(rounded[i])));
   std::string text = fmt::format("{}", fmt::join(words, " │ "));
-  if (r.hidden.value > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
+  if (r.hidden.value > 0) text += fmt::format(" │ hidden −{}", loop_seconds(std::abs(rounded.back())));
   text += fmt::format("   (s, together {})", loop_seconds(r.step_time.value));
   if (r.loop.value == 0) return text;
   return text +
@@ -69,7 +70,7 @@ std::string transfer_names(const PostTrainingChoice& choice) {
 }
 
 std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResult& r) {
-  if (choice.asynchrony)
+  if (choice.asynchrony && r.limit != LoopLimit::both_in_turn)
     return fmt::format(
         "{}: training waits {} s of a step for answers, an engine {} s for answers to start{}", name_of(r.limit),
         loop_seconds(r.waiting.value), loop_seconds(start_wait(r).value),
@@ -102,7 +103,8 @@ std::string loop_interval_line(const PostTrainingResult& r) {
 
 std::string answer_times_line(const AnswerTimes& times, const char* since, bool has_calls = false) {
   return fmt::format(
-      "{}first token of an answer {} after {} in the mean, 99 of 100 within {}; then {} from token to token{}\n",
+      "{}first token of an answer {} after {} in the mean, 99 of 100 within {}; then {} from token to token, the mean "
+      "over the answers{}\n",
       report_label("answers"), show(times.first_token), since, show(times.late_first_token), show(times.token),
       has_calls ? ", with the calls between them" : "");
 }
@@ -133,14 +135,16 @@ std::string cache_line(const PostTrainingResult& r) {
                                                            : "never full");
 }
 
-/// The verdict on the memory of a phase.
-const char* fits_or_not(const PostTrainingResult& r, std::string_view name) {
+/// The memory that a GPU needs in a phase, and the verdict on it: "50.4 of 80.0 GiB a GPU with the policy: fits".
+std::string phase_words(const PostTrainingResult& r, std::string_view name, const char* beside) {
   const auto phase = std::ranges::find(r.phases, name, &PostTrainingResult::PhaseMemory::phase);
-  return phase == r.phases.end() || phase->fits() ? "fits" : "too much";
+  if (phase == r.phases.end()) return "no memory";
+  return fmt::format("{} of {} GiB a GPU{}: {}", gib(phase->needed.value), gib(phase->usable.value), beside,
+                     phase->fits() ? "fits" : "too much");
 }
 
 /// The lines of what few loops have: staleness, lost answers, calls of tools, speculation, further models.
-std::string further_lines(const PostTrainingChoice& choice, const PostTrainingResult& r, const Result& training) {
+std::string further_lines(const PostTrainingChoice& choice, const PostTrainingResult& r) {
   std::string text;
   if (choice.asynchrony)
     text += fmt::format(
@@ -195,16 +199,15 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         counted_noun(choice.speculation.tokens, "token"), percent(choice.speculation.acceptance), r.tokens_of_pass);
   if (choice.critic_nodes() > 0)
     text += fmt::format(
-        "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} of {} GiB a GPU: {} · its states would "
-        "take {} GiB more of a GPU that trains the policy\n",
+        "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} · its states would take {} GiB more of a "
+        "GPU "
+        "that trains the policy\n",
         report_label("critic"), loop_seconds(r.critic.value), r.critic_gpus, loop_seconds(r.hidden_critic.value),
-        gib(r.critic_peak.value), gib(training.memory.capacity.value), fits_or_not(r, "critic"),
-        gib(r.freed_states.value));
+        phase_words(r, "critic", ""), gib(r.freed_states.value));
   else if (choice.critic)
-    text += fmt::format(
-        "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the policy: {}\n",
-        report_label("critic"), loop_seconds(r.critic.value), gib(r.critic_states.value), gib(r.critic_peak.value),
-        gib(training.memory.capacity.value), fits_or_not(r, "training of policy and critic"));
+    text += fmt::format("{}{} s of training and log-probabilities; states of {} GiB, and {}\n", report_label("critic"),
+                        loop_seconds(r.critic.value), gib(r.critic_states.value),
+                        phase_words(r, "training of policy and critic", " with the policy"));
   if (r.controller.value > 0)
     text +=
         fmt::format("{}{} s of log-probabilities and training, in which one process sends and receives all samples\n",
@@ -221,16 +224,15 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
 }
 
 /// The line of the model whose outputs an algorithm without rollouts compares with the policy's.
-std::string frozen_line(const LoopAlgorithm& algorithm, const PostTrainingResult& r, const Result& training) {
+std::string frozen_line(const LoopAlgorithm& algorithm, const PostTrainingResult& r) {
   if (!algorithm.frozen) return "";
-  const std::string name = report_label(algorithm.name == "dpo" ? "reference" : "teacher");
+  const char* const model = algorithm.name == "dpo" ? "reference" : "teacher";
+  const std::string name = report_label(model);
   if (algorithm.precomputed)
     return fmt::format("{}{} s for the samples of a step, once, before the training\n", name,
                        loop_seconds(r.reference.value));
-  return fmt::format("{}{} s of log-probabilities; weights of {} GiB, and {} of {} GiB a GPU with the policy: {}\n",
-                     name, loop_seconds(r.reference.value), gib(r.reference_weights.value), gib(r.reference_peak.value),
-                     gib(training.memory.capacity.value),
-                     fits_or_not(r, algorithm.name == "dpo" ? "reference" : "teacher"));
+  return fmt::format("{}{} s of log-probabilities; weights of {} GiB, and {}\n", name, loop_seconds(r.reference.value),
+                     gib(r.reference_weights.value), phase_words(r, model, " with the policy"));
 }
 
 /// The length of a loop in which nothing fails, or its failures.
@@ -249,19 +251,25 @@ std::string length_lines(const PostTrainingChoice& choice, const Result& result)
                      long_time(length.steps > 0 ? length.steps * step : length.time));
 }
 
-std::string packs_line(const PostTrainingChoice& choice, const PostTrainingResult& r) {
+std::string packs_line(const Scenario& s, const PostTrainingResult& r) {
+  const PostTrainingChoice& choice = *s.post_training;
   if (!choice.packs) return "";
   if (choice.has_dynamic_batches())
     return fmt::format(
         "{}the {} takes samples of a rank up to {:.0f} tokens at once, as sequences of {} tokens; an "
         "optimizer step lasts as long as its fullest rank\n",
         report_label("batches"), r.training_part(), choice.packs->most_tokens, choice.packs->tokens);
+  const std::int64_t packs = choice.packs->of_rank(choice.training_samples, s.plan.mesh.data),
+                     taken = s.global_batch_size / s.plan.mesh.data / choice.packs->sequences;
   return fmt::format(
       "{}the {} packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are these "
-      "sequences of {} tokens\n",
+      "sequences of {} tokens{}\n",
       report_label("packs"), r.training_part(), choice.packs->sequences, choice.packs->tokens,
       static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
-      choice.packs->tokens);
+      choice.packs->tokens,
+      taken > packs ? fmt::format("; a rank has {}, and its last micro-batch is filled up to {}",
+                                  counted_noun(packs, "pack"), taken)
+                    : "");
 }
 
 /// The heading of the training part, whose screen shows one optimizer step.
@@ -297,7 +305,7 @@ std::string without_rollouts(const Scenario& s, const Result& result, const std:
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
          training_verdict(result) + report_label("") + loop_parts(r, false) + "\n" + report_label("interval") +
          "none of this step: no step of a loop without rollouts was measured; that of its training stands below\n" +
-         loop_bottleneck_lines(result, what_ifs) + frozen_line(choice.algorithm, r, result) + packs_line(choice, r) +
+         loop_bottleneck_lines(result, what_ifs) + frozen_line(choice.algorithm, r) + packs_line(s, r) +
          length_lines(choice, result) + cost_lines(result) + optimizer_step_line("the training", r);
 }
 
@@ -330,7 +338,13 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
     table.rows.push_back(std::move(row));
   }
   constexpr std::size_t most = 118;  // columns, as other lines of the screen
-  return "splits of the nodes, the fastest first:\n" + table.text("  ", most);
+  const int numbers = choice.machine_nodes - choice.critic_nodes() - 1;
+  const std::string left_out =
+      static_cast<int>(splits.size()) >= numbers
+          ? ""
+          : fmt::format("  of 1 to {} nodes; left out: numbers that the plan or the engines refuse{}\n", numbers,
+                        splits.size() < kMostSplits ? "" : fmt::format(", and all but {} of the others", kMostSplits));
+  return "splits of the nodes, the fastest first:\n" + table.text("  ", most) + left_out;
 }
 
 /// Lists what engines spend their time on. `calls`: the part of calls of tools, or "".
@@ -386,7 +400,8 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
   text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
   text += training_verdict(result);
-  text += report_label("") + loop_parts(r, choice.asynchrony.has_value()) + "\n" + loop_interval_line(r);
+  text += report_label("") + loop_parts(r, choice.asynchrony && r.limit != LoopLimit::both_in_turn) + "\n" +
+          loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n" + loop_bottleneck_lines(result, what_ifs);
   text += fmt::format(
       "{}GPUs that generate do not generate for {} of the step{}; GPUs that train neither train nor compute "
@@ -399,7 +414,7 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
       percent(r.idle_training));
   text += fmt::format(
       "{}{} (a copy of the model that generates) of {}{} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a "
-      "token of {:.0f} running sequences{}\n",
+      "decode step of {:.0f} running sequences, the mean over the steps{}\n",
       report_label("generation"), counted_noun(r.engines, "engine"), counted_noun(choice.layout.gpus(), "GPU"),
       choice.has_own_nodes() && choice.shares_gpus()
           ? fmt::format(" · {:.0f} answers on GPUs that train", r.colocated_answers)
@@ -412,9 +427,12 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
       r, choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
       choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine",
       r.busy_sandboxes >= kBusySandboxes ? r.engine_limit + ", but sandboxes limit the generation" : r.engine_limit);
-  text += answer_times_line(r.answers, choice.asynchrony ? "a prompt has arrived" : "the step begins",
+  text += answer_times_line(r.answers,
+                            choice.asynchrony            ? "a prompt has arrived"
+                            : choice.sampling.is_given() ? "its round begins"
+                                                         : "the step begins",
                             !choice.calls.empty());
-  text += further_lines(choice, r, result);
+  text += further_lines(choice, r);
   text += cache_line(r);
   const std::string transfer_words =
       choice.weight_store ? fmt::format("written to {} in {} and read in {}", choice.weight_store->name,
@@ -424,7 +442,7 @@ std::string post_training_screen(const Scenario& s, const Result& result, const 
                       choice.layout.weights == EngineFormat::bf16 ? ""
                       : sends_narrow_weights(choice)              ? ", narrowed before"
                                                                   : ", in bf16, which the engines narrow");
-  return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice, r) +
+  return text + length_lines(choice, result) + cost_lines(result) + packs_line(s, r) +
          split_table(choice, result.splits) + optimizer_step_line("the training half", r);
 }
 

@@ -361,9 +361,13 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (r.mfu > 1 && s.model.entry.cnn())  // in fp32 alone, where such convolutions are a kind of their own
     text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",
                         report_label("MFU"));
-  if (r.mfu > 1 && s.fp8)
-    text += fmt::format("{}above 100 %: products in {} are counted against the {} peak\n", report_label("MFU"),
-                        s.precision_title(), name_of(s.precision));
+  if (s.fp8) {
+    const auto peak = [&s](Precision p) { return s.cluster.node.gpu.peak[static_cast<std::size_t>(p)].value; };
+    text +=
+        fmt::format("{}{}products in {} are counted against the {} peak; of the {} peak it is {:.1f} %\n",
+                    report_label("MFU"), r.mfu > 1 ? "above 100 %: " : "", s.precision_title(), name_of(s.precision),
+                    name_of(s.multiplied_in()), r.mfu * 100 * peak(s.precision) / peak(s.multiplied_in()));
+  }
   if (s.measured_run.is_given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         signed_percent(r.step_time.value / s.measured_run.step_time.value - 1), s.measured_run.source);

@@ -103,8 +103,8 @@ std::string capacity_line(const Capacity& capacity) {
                     capacity.counts_packs ? counted_noun(capacity.safe_micro_batch_size, "pack")
                                           : fmt::format("{}", capacity.safe_micro_batch_size)));
   if (capacity.largest_micro_batch_size > capacity.safe_micro_batch_size)
-    words.push_back(
-        fmt::format("with a risk below 50 %: {}, if the step has a multiple of it", capacity.largest_micro_batch_size));
+    words.push_back(fmt::format("with a risk below 50 %: {}{}", capacity.largest_micro_batch_size,
+                                capacity.counts_packs ? "" : ", if the step has a multiple of it"));
   if (capacity.largest_num_hidden_layers) {
     const bool billions = capacity.largest_parameters >= 1e9;
     if (*capacity.largest_num_hidden_layers > 0)

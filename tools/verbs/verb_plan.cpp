@@ -235,19 +235,27 @@ struct PlanFlags {
     return read_plan_question(std::move(document), name());
   }
 
-  LoopLayoutOptions layout_options() const { return {.vary = varied_fields(), .work = limits.operations()}; }
+  LoopLayoutOptions layout_options() const {
+    return {.vary = varied_fields(), .work = limits.operations(), .headroom = loop_headroom()};
+  }
+  std::optional<double> loop_headroom() const {
+    return headroom.empty() ? std::nullopt : std::optional(parse_headroom(headroom));
+  }
 
   LoopQuestion loop_question() const {
-    if (!(html + headroom + shares.points + shares.shard + shares.slurm + limits.seconds).empty() || offload ||
-        layers || upgrades)
+    if (!(html + shares.points + shares.shard + shares.slurm + limits.seconds).empty() || offload || layers || upgrades)
       throw UserError(
-          "plan of a scenario with post_training: only --set, --vary, --work, --samples-per-second, --most-nodes, "
-          "--confidence, --prices, --top, --json and --write");
+          "plan of a scenario with post_training: only --set, --vary, --work, --headroom, --samples-per-second, "
+          "--most-nodes, --confidence, --prices, --top, --json and --write");
     if (samples_per_s.empty() && (most_nodes > 0 || !confidence.empty()))
       throw UserError("--most-nodes, --confidence: only with --samples-per-second");
     if (!samples_per_s.empty() && !(vary.empty() && limits.work.empty()))
       throw UserError("--vary, --work: not with --samples-per-second, which keeps the layout of the training half");
-    return {parse_amount("--samples-per-second", samples_per_s), most_nodes, {}, read_loop_confidence(confidence)};
+    return {parse_amount("--samples-per-second", samples_per_s),
+            most_nodes,
+            {},
+            read_loop_confidence(confidence),
+            loop_headroom()};
   }
 };
 

@@ -189,7 +189,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("token_time_s", "s", &P::token_time, "mean time of a decode step of the engine that ends last")
       .value("running_sequences", "", &P::sequences, "mean number of running sequences in its decode steps")
       .object("answer_times_s", &P::answers, answer_time_fields(),
-              "times of answers; prompts of a synchronous step arrive at its beginning")
+              "times of answers; prompts of a synchronous step arrive at its beginning, those of a round at that of "
+              "the round")
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
       .value("waits_for_cache", "", &P::waits_for_cache,
              "whether an answer waited because the cache of its engine had no room for it")

@@ -9,6 +9,7 @@
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/post_training/engine_costs.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -205,6 +206,10 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     const ZeroShares dense = shares_of(false, replicas), experts = shares_of(true, expert_replicas);
     HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
+    if (s.generation) {  // engines keep weights in a format of their own
+      held.narrow = held.parameters;
+      held.narrow_bytes = stored_parameter(*s.generation, s.model.entry) * held.parameters;
+    }
     std::vector<double> shares;
     for (const GradientBucket& bucket : stage.buckets)
       shares.push_back(bucket.elements / (bucket.experts ? experts : dense).optimizer);

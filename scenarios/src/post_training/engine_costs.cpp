@@ -147,6 +147,12 @@ std::string nearest_engine(const PostTrainingChoice& choice, const NetworkEntry&
 
 }  // namespace
 
+Bytes stored_parameter(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const auto no_time = [](Bytes) { return Seconds{}; };
+  const DecodeCosts costs(model, choice.engine, choice.generators.node.gpu, choice.layout, no_time, no_time);
+  return element_size(Precision::bf16) * (costs.narrow_policy() / costs.policy());
+}
+
 EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
   EngineCosts costs = priced_engine(choice, model);
   const Bytes room = costs.prices->room(), longest = longest_answer(choice, costs);

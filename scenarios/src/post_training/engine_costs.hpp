@@ -13,6 +13,8 @@ struct EngineCosts {
   Bytes policy;   ///< bytes of all parameters of the policy in bf16
   Bytes sent;     ///< bytes that the transfer of weights sends: those, or as many as in the format of the engines
 };
+/// Returns the bytes of the policy in the engines' number format, divided by its number of parameters.
+Bytes stored_parameter(const PostTrainingChoice&, const NetworkEntry&);
 /// Throws UserError for a model that does not fit on the engines with the longest answer.
 EngineCosts generation_costs(const PostTrainingChoice&, const NetworkEntry&);
 

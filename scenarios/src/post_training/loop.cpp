@@ -175,8 +175,7 @@ void generate_answers(const PostTrainingChoice& choice, const EngineCosts& costs
     return;
   }
   const bool samples_in_rounds = choice.sampling.is_given();
-  Rounds rounds;
-  if (samples_in_rounds) rounds = run_rounds(choice, costs, limits, answers);
+  Rounds rounds = samples_in_rounds ? run_rounds(choice, costs, limits, answers) : Rounds{};
   Generation all = samples_in_rounds
                        ? std::move(rounds.all)
                        : run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()},
@@ -272,7 +271,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   r.generation = run.generation;
   r.answers = run.answers;
   r.waiting = run.waiting;
-  r.hidden.value = std::max(0.0, (r.generation + r.fetch - r.waiting).value);
+  r.hidden = without_residue(r.generation + r.fetch - r.waiting);
   r.unsettled = run.unsettled;
   r.step_time = run.step;
   r.idle_engines = 1 - run.busy_share;
@@ -295,6 +294,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   add_parts(run.engines, r.engines, r);
   if (choice.tools.sandboxes > 0) r.busy_sandboxes = run.engines.call_time / (choice.tools.sandboxes * r.step_time);
   r.limit = r.waiting > start_wait(r) ? LoopLimit::generation : LoopLimit::training;
+  if (r.hidden.value == 0) r.limit = LoopLimit::both_in_turn;
 }
 
 using NamedTimes = std::vector<std::pair<const char*, Seconds>>;

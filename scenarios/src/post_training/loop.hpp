@@ -25,6 +25,12 @@ Seconds least_generation(const PostTrainingChoice&, const NetworkEntry& model, c
 /// transfer of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
 void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
+/// Returns a difference of times as a part of a step. Below a nanosecond it is the rounding of sums, and 0.
+inline Seconds without_residue(Seconds difference) {
+  constexpr double rounding = 1e-9;
+  return difference.value < rounding ? Seconds{} : difference;
+}
+
 /// Returns the mean time of a step in which an engine of an asynchronous loop waits for answers that it may start. It
 /// also takes new weights, and waits for calls of its answers.
 inline Seconds start_wait(const PostTrainingResult& r) {

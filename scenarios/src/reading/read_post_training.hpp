@@ -27,6 +27,10 @@ struct SamplePacks {
 
   /// Returns the number of sequences with as many tokens as `samples` samples: a multiple of `unit`, rounded up.
   std::int64_t count(std::int64_t samples, std::int64_t unit) const;
+  /// Returns the packs of a rank if this many ranks share the samples, rounded up.
+  std::int64_t of_rank(std::int64_t samples, int ranks) const {
+    return count(samples, sequences * ranks) / (sequences * ranks);
+  }
 
   /// Sequences of a micro-batch, and of all ranks together.
   struct Batches {

@@ -45,7 +45,13 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
     s.global_batch_size = batches.global;
     unit = s.micro_batch_size * data;
   } else if (post_training && post_training->packs) {
-    s.global_batch_size = post_training->packs->count(s.global_batch_size, unit);
+    const SamplePacks& packs = *post_training->packs;
+    const std::int64_t of_rank = packs.of_rank(s.global_batch_size, data);
+    if (!s.plan.inference && s.micro_batch_size > of_rank * packs.sequences)
+      plan.refuse("micro_batch_size",
+                  fmt::format("{} packs, but a rank has {} in an optimizer step; expected at most {}",
+                              s.micro_batch_size / packs.sequences, counted_noun(of_rank, "pack"), of_rank));
+    s.global_batch_size = packs.count(s.global_batch_size, unit);
   }
   if (s.global_batch_size % unit != 0)
     plan.refuse(

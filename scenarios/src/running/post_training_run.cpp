@@ -46,8 +46,8 @@ void add_critic(const Scenario& s, const Result& training, Bytes resident, PostT
   r.critic_states = critic.memory.states();
   if (apart) {
     r.critic_values.value = values;
-    r.values_wait.value = std::max(0.0, values - r.log_probabilities.value);
-    r.updates_wait.value = std::max(0.0, updates - r.training.value);
+    r.values_wait = without_residue(Seconds{values} - r.log_probabilities);
+    r.updates_wait = without_residue(Seconds{updates} - r.training);
     r.hidden_critic = r.critic - r.critic_wait();
     r.critic_gpus = scenario.ranks();
     r.critic_peak = critic.memory.peak;
@@ -171,6 +171,10 @@ Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
     samples = batches.global;
   } else {
     if (choice.packs) micro_batch *= choice.packs->sequences;
+    // The only micro-batch of a rank with fewer samples holds these alone.
+    micro_batch =
+        std::min(micro_batch, choice.packs ? choice.packs->of_rank(samples, replicas) * choice.packs->sequences
+                                           : (samples + replicas - 1) / replicas);
     const std::int64_t unit = micro_batch * replicas;
     samples = choice.packs ? choice.packs->count(samples, unit) : (samples + unit - 1) / unit * unit;
   }

@@ -143,6 +143,7 @@ class LayoutSearch {
     const std::vector<std::string> values = varied_values(options_, path);
     return values.empty() || std::ranges::find(values, fmt::format("{}", value)) != values.end();
   }
+  LoopQuestion question() const { return {.headroom = options_.headroom}; }
   void show(const std::string& what) const {
     if (options_.progress) options_.progress(what);
   }
@@ -239,7 +240,7 @@ class LayoutSearch {
     try {
       found->second =
           std::make_unique<TrainingHalves>(document_of(placement(p.split, engine, {"synchronous"})), scenario_, space,
-                                           alike == halves_.end() ? nullptr : alike->second.get());
+                                           alike == halves_.end() ? nullptr : alike->second.get(), options_.headroom);
     } catch (const UserError&) {  // the split has no training half
     }
     return found->second.get();
@@ -274,8 +275,9 @@ class LayoutSearch {
   }
 
   void simulate(const std::vector<LoopPlacement>& placements) {
-    const std::vector<LoopRow> rows = all_in_parallel(
-        placements.size(), processors(), [&](std::size_t i) { return simulated_row(scenario_, placements[i], {}); });
+    const std::vector<LoopRow> rows = all_in_parallel(placements.size(), processors(), [&](std::size_t i) {
+      return simulated_row(scenario_, placements[i], question());
+    });
     for (const LoopRow& row : rows) {
       ++answer_.loops;
       work_ += kStepsOfLoop * kOperationsOfAnswer * static_cast<double>(batch_.prompts * batch_.samples);
@@ -408,11 +410,12 @@ LoopAnswer search_loop_layouts(const Scenario& s, const LoopLayoutOptions& optio
   const std::vector<std::int64_t> prompts = varied_numbers(options, kPromptsAxis, choice.prompts),
                                   samples = varied_numbers(options, kSamplesAxis, choice.samples_per_prompt);
   answer.proved = true;
-  answer.scenario_loop = simulated_row(s, own_placement(s), {});
+  answer.scenario_loop = simulated_row(s, own_placement(s), {.headroom = options.headroom});
   answer.has_asynchronous = std::ranges::find(schedules, "asynchronous", &LoopSchedule::name) != schedules.end();
   // The scenario's loop competes even if it is outside of the space, unless the user asks for other values.
   const auto allows_own = [&s](const PlanSpaceOptions::Axis& axis) { return has_value(s, axis.path, axis.values); };
-  if (std::ranges::all_of(options.vary, allows_own)) answer.rows.push_back(*answer.scenario_loop);
+  if (answer.scenario_loop->tight.empty() && std::ranges::all_of(options.vary, allows_own))
+    answer.rows.push_back(*answer.scenario_loop);
   for (const std::int64_t p : prompts)
     for (const std::int64_t n : samples) search.run({p, n}, schedules, true);
   const std::size_t found = answer.rows.size();

@@ -11,7 +11,8 @@ namespace trainyard {
 struct LoopLayoutOptions {
   /// Values of fields that the user states: of `plan`, as for `PlanSpace`, and of the fields of `loop_axes`.
   std::vector<PlanSpaceOptions::Axis> vary = {};
-  double work = 0;  ///< limit of simulated operations, see `LoopAnswer::work`; 0: kLoopWork
+  double work = 0;                      ///< limit of simulated operations, see `LoopAnswer::work`; 0: kLoopWork
+  std::optional<double> headroom = {};  ///< as that of `LoopQuestion`
   std::function<void(const std::string&)> progress = {};
 };
 
@@ -32,7 +33,7 @@ const std::vector<std::string>& loop_axes();
 ///
 /// The bound of an asynchronous loop is the longer one of training half and `least_generation`. The scenario's loop is
 /// among the compared ones, unless the user's values leave it out. With limits of work, the answer is the best loop
-/// until then. Batches and staleness other than the scenario's come after that, each with its best loop. Throws
+/// until then. A layout whose training half does not leave the headroom is no answer. Batches and staleness other than the scenario's come after that, each with its best loop. Throws
 /// UserError with the place.
 LoopAnswer search_loop_layouts(const Scenario&, const LoopLayoutOptions&);
 

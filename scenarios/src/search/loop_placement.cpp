@@ -11,6 +11,7 @@
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
@@ -190,6 +191,13 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     }
     const PostTrainingResult& r = *result.post_training;
     const PostTrainingChoice& choice = *changed.post_training;
+    row.peak = result.memory.peak.value;
+    row.capacity = result.memory.capacity.value;
+    row.headroom = question.headroom.value_or(default_headroom(changed));
+    row.risk = result.risk;
+    if (!leaves_headroom(result.memory.peak, result.memory.capacity, row.headroom))
+      row.tight = fmt::format("the training half takes {} of {} a GPU, and leaves less than {:.1f} % free",
+                              show(result.memory.peak), show(result.memory.capacity), row.headroom * 100);
     row.gpus = r.gpus;
     row.critic_nodes = choice.critic_nodes();
     PlanPoint training = point_of(changed);
@@ -248,6 +256,11 @@ JsonFields<LoopRow> loop_row_fields() {
              "there is no such loop")
       .value("unmeasured", "", &R::unmeasured,
              "what no measured loop has, so that the interval does not cover it; empty: nothing")
+      .value("training_peak_bytes", "bytes", &R::peak,
+             "peak memory of the fullest GPU that trains; 0: there is no such loop")
+      .value("out_of_memory_probability", "share", &R::risk, "probability that a GPU that trains runs out of memory")
+      .value("headroom", "share", &R::headroom,
+             "share of the memory of the GPUs that train which placements leave free")
       .value("money_per_hour", "money", &R::hour, "rent of an hour; 0: there are no prices")
       .value("money_per_million_samples", "money", &R::million, "rent of a million samples; 0: there are no prices")
       .value("meets", "", &R::meets, "whether the loop has the samples per second that are asked for")

@@ -18,6 +18,7 @@ struct LoopQuestion {
   int most_nodes = 0;                        ///< with `samples_per_s`: most nodes; 0: four times those of the scenario
   std::vector<std::string> node_types = {};  ///< names of node types to compare; empty: the scenario's
   double confidence = 0.5;  ///< least probability that a real loop has the samples; 0.5: the prediction must have them
+  std::optional<double> headroom = {};  ///< share of a GPU's memory that stays free; no value: `default_headroom`
 };
 
 /// A placement of a loop, simulated.
@@ -39,8 +40,12 @@ struct LoopRow {
   std::string unmeasured;        ///< properties of this loop that no measured loop has; empty: none
   double hour = 0, million = 0;  ///< rent of an hour, and of a million samples; 0: there are no prices
   bool meets = false;            ///< it has the samples per second of the question
-  std::string error;             ///< reason why there is no such loop; empty: there is one
-  Overrides changes;             ///< keys that turn the scenario into this placement
+  /// Peak memory and memory of the fullest GPU that trains (bytes), the share of it that a search leaves free, and the
+  /// probability that it runs out of memory.
+  double peak = 0, capacity = 0, headroom = 0, risk = 0;
+  std::string tight;  ///< reason why the training half does not leave the headroom; empty: it does
+  std::string error;  ///< reason why there is no such loop; empty: there is one
+  Overrides changes;  ///< keys that turn the scenario into this placement
 };
 
 /// The degrees of an engine.

@@ -35,8 +35,11 @@ std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& n
 
 std::vector<LoopRow> simulated_rows(const Scenario& s, const std::vector<LoopPlacement>& placements,
                                     const LoopQuestion& question) {
-  return all_in_parallel(placements.size(), processors(),
-                         [&](std::size_t i) { return simulated_row(s, placements[i], question); });
+  return all_in_parallel(placements.size(), processors(), [&](std::size_t i) {
+    LoopRow row = simulated_row(s, placements[i], question);
+    if (row.error.empty()) row.error = row.tight;
+    return row;
+  });
 }
 
 /// Returns numbers of nodes up to `most`: all numbers up to `all`, and then each at most half as large again as the one
@@ -147,7 +150,7 @@ std::vector<LoopAnswer::Missing> LoopAnswer::missing() const {
 }
 
 LoopAnswer empty_loop_answer(const Scenario& s, const LoopQuestion& question) {
-  if (!s.post_training) throw UserError("a scenario with post_training expected");
+  if (!s.post_training) fail(s.document.place, "missing key post_training; a scenario with a loop expected");
   const PostTrainingChoice& choice = *s.post_training;
   if (!choice.algorithm.has_rollouts)
     fail(choice.place, fmt::format("post_training.algorithm: {} has no engines to place; expected grpo, dapo, rloo or "
@@ -185,7 +188,8 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
         simulated_rows(s, placements_on(s, "", choice.machine_nodes, engines, split_schedules(choice)), question);
   } else {
     const Catalog catalog;
-    for (const std::string& type : question.node_types) catalog.resolve("node", Node::scalar_node(type));
+    for (const std::string& type : question.node_types)
+      catalog.resolve("node", Node::scalar_node(type, Place::named("--nodes-of")));
     const int most = question.most_nodes > 0 ? question.most_nodes : kMostNodesFactor * choice.machine_nodes;
     std::vector<std::string> types = question.node_types;
     if (types.empty()) types.emplace_back();

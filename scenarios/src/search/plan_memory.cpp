@@ -107,6 +107,10 @@ double default_headroom(const Scenario& s) {
   return std::ceil(share * 1000) / 1000;  // rounded as it is shown
 }
 
+bool leaves_headroom(Bytes peak, Bytes capacity, double headroom) {
+  return capacity.value <= 0 || peak / capacity <= 1 - headroom;
+}
+
 double parse_headroom(const std::string& text) {
   std::string_view number = trim(text);
   const bool is_percent = number.ends_with('%');

@@ -11,6 +11,8 @@ struct TrainingPlan;
 /// allocated memory: the allocator reserves more than that, and the CUDA context and libraries need some. The stack's
 /// workspace, which the peak includes, is subtracted.
 double default_headroom(const Scenario&);
+/// Returns true if a simulated peak leaves this share of the fullest GPU's memory free.
+bool leaves_headroom(Bytes peak, Bytes capacity, double headroom);
 /// Parses "8 %", "0.08" or "0". Throws UserError.
 double parse_headroom(const std::string&);
 /// Describes the memory that plans may use: "73.6 of 80.0 GiB"; without a headroom "80.0 GiB".

@@ -8,6 +8,7 @@
 #include "scenarios/src/running/post_training_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
+#include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/search/plan_search.hpp"
 #include "sim/process/parallel.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
@@ -53,13 +54,14 @@ PlanSpaceOptions likely_space(const PlanQuestion& question, const PlanChoice& pl
 }  // namespace
 
 TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions& options,
-                               const TrainingHalves* alike)
+                               const TrainingHalves* alike, std::optional<double> headroom)
     : question_(read_plan_question(step_document(document), scenario.name)),
       space_(question_, likely_space(question_, scenario.plan, options)),
       journal_(""),
       runner_(question_.base, space_, journal_),
       judges_(question_.base, space_),
-      sharing_(scenario.plan) {
+      sharing_(scenario.plan),
+      headroom_(headroom.value_or(default_headroom(question_.base))) {
   const PostTrainingChoice& choice = *question_.base.post_training;
   steps_ = static_cast<double>(choice.samples() / choice.training_samples);
   passes_ = choice.log_probability_passes;
@@ -122,6 +124,7 @@ TrainingHalves::SimulatedHalf TrainingHalves::simulated_half(const PlanPoint& po
   PostTrainingResult r;
   add_training_half(s, training, r, [this](const Scenario& other) { return simulated_step(other); });
   if (!training.fits || !r.phases_fit()) return simulated;
+  if (!leaves_headroom(training.memory.peak, training.memory.capacity, headroom_)) return simulated;
   TrainingHalf& half = simulated.half.emplace();
   half.section = space_.section(point);
   half.seconds = r.training.value + r.log_probabilities.value + loop_;
@@ -143,7 +146,7 @@ bool TrainingHalves::refine() {
         const std::vector<PlanPoint> points = space_.points(groups[g]);
         for (std::size_t i = 0; i < judged[g].size(); ++i) {
           work_ += kOperationsOfJudged + judged[g][i].tasks;
-          if (!judged[g][i].fits(runner_.capacity())) continue;
+          if (!judged[g][i].fits(runner_.capacity() * (1 - headroom_))) continue;
           if (static_cast<const StateSharing&>(points[i]) != sharing_ && points[i].zero == sharing_.zero &&
               sharing_.zero != ZeroStage::none)
             continue;

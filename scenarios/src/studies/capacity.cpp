@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
@@ -29,6 +32,7 @@ Overrides with_micro_batch(const Scenario& s, std::int64_t samples) {
 }
 
 Overrides with_unchanged_batch(const Scenario& s, std::int64_t samples) {
+  if (s.post_training) return {{"plan.micro_batch_size", fmt::format("{}", samples)}};
   return {{"plan.micro_batch_size", fmt::format("{}", samples)},
           {"plan.global_batch_size", fmt::format("{}", s.global_batch_size)}};
 }
@@ -53,21 +57,6 @@ namespace {
 
 /// Returns true if the memory of a rank does not depend on the timing of other ranks.
 bool has_independent_ranks(const Scenario& s) { return !s.plan.splits_model() && s.plan.mechanism->all_reduces(); }
-
-/// Returns the training half of a loop as a scenario of its own, whose batches are numbers of its sequences. Without a
-/// loop, returns the scenario.
-Scenario training_half(const Scenario& s) {
-  if (!s.post_training) return s;
-  Node document = s.post_training->training_document;
-  std::erase_if(document.fields, [](const auto& field) { return same_name("measured", field.first); });
-  Node& plan_of_half = *document.find("plan");
-  const auto set = [&](const char* key, std::int64_t samples) {
-    set_field(plan_of_half, key, Node::scalar_node(fmt::format("{}", samples), s.post_training->place));
-  };
-  set("micro_batch_size", s.micro_batch_size);
-  set("global_batch_size", s.global_batch_size);
-  return read_scenario(document, s.name);
-}
 
 /// Returns the plan with as few steps as show its memory.
 Plan few_steps(Plan plan) {
@@ -120,6 +109,8 @@ MemoryFit memory_fit(const Scenario& s) {
   const SimulateOptions options{.critical_path = false};
   if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
+  // Other models of a loop need memory too.
+  if (s.post_training) return simulated(simulate(s, few_steps(std::move(laid_out)), options));
   if (!has_independent_ranks(s)) {
     if (const auto result = memory_by_programs(s, laid_out)) return simulated(*result);
     return simulated(simulate(s, few_steps(std::move(laid_out)), options));
@@ -129,13 +120,60 @@ MemoryFit memory_fit(const Scenario& s) {
   return {memory.fits(), memory.risk()};
 }
 
+/// Fills the micro-batches of a training whose batch follows them. `fit`: the verdict on a micro-batch in the unchanged
+/// batch. `fits`: whether a micro-batch fits in a batch of as many micro-batches as the plan has.
+void add_micro_batches(const Scenario& s, const std::function<MemoryFit(std::int64_t)>& fit,
+                       const std::function<bool(std::int64_t)>& fits, Capacity& room) {
+  std::int64_t unit = 1;  // smallest number of samples that the stages of all widths can divide
+  for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
+  room.largest_micro_batch_size = unit * largest_that_fits(std::max<std::int64_t>(1, s.micro_batch_size / unit),
+                                                           [&](std::int64_t n) { return fits(n * unit); });
+  const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
+  // Stages of a pipeline may keep fewer micro-batches if these are larger, for the batch stays.
+  const bool is_pipeline = s.plan.mesh.pipeline > 1;
+  for (std::int64_t n = is_pipeline ? samples : std::min(samples, room.largest_micro_batch_size);
+       n > 0 && room.safe_micro_batch_size == 0; --n)
+    if (samples % n == 0 && fit(n).is_safe()) room.safe_micro_batch_size = n;
+}
+
+/// Fills the micro-batches of a loop as it is: its samples come from the engines, so that its batch stays. With packs
+/// they are numbers of packs, up to those of a rank. `fit`: the verdict on plan.micro_batch_size.
+void add_micro_batches_of_loop(const Scenario& s, const std::function<MemoryFit(std::int64_t)>& fit, Capacity& room) {
+  const PostTrainingChoice& loop = *s.post_training;
+  const std::int64_t data = s.plan.mesh.data, of_rank = (loop.training_samples + data - 1) / data;
+  std::vector<std::int64_t> sizes = divisors(of_rank);
+  room.counts_packs = loop.packs.has_value();
+  if (loop.packs) {
+    const std::int64_t packs = loop.has_dynamic_batches()
+                                   ? (of_rank * loop.packs->tokens - 1) / std::llround(loop.padded_tokens) + 1
+                                   : loop.packs->of_rank(loop.training_samples, s.plan.mesh.data);
+    sizes.resize(static_cast<std::size_t>(packs));
+    std::iota(sizes.begin(), sizes.end(), std::int64_t{1});
+  }
+  const auto all = static_cast<std::int64_t>(sizes.size());
+  const auto largest = [&](const auto& is_good) {
+    const auto is_good_size = [&](std::int64_t i) {
+      return i <= all && is_good(fit(sizes[static_cast<std::size_t>(i - 1)]));
+    };
+    const std::int64_t i = is_good_size(all) ? all : largest_that_fits(1, is_good_size);
+    return i > 0 ? sizes[static_cast<std::size_t>(i - 1)] : 0;
+  };
+  room.largest_micro_batch_size = largest([](const MemoryFit& found) { return found.fits; });
+  if (loop.has_dynamic_batches()) {
+    room.safe_micro_batch_size = largest([](const MemoryFit& found) { return found.is_safe(); });
+    return;
+  }
+  const std::vector<std::int64_t> whole = divisors(sizes.back());
+  for (auto n = whole.rbegin(); n != whole.rend() && room.safe_micro_batch_size == 0; ++n)
+    if (*n <= room.largest_micro_batch_size && fit(*n).is_safe()) room.safe_micro_batch_size = *n;
+}
+
 }  // namespace
 
 Capacity capacity(const Scenario& s) {
   Capacity room;
   room.memory = smallest_gpu(s).memory_capacity;
   ProgressLine progress;
-  const Scenario half = training_half(s);
   const auto fit = [&](const Scenario& base, const Overrides& overrides, double* parameters) {
     progress.show(
         fmt::format("largest size that fits: trying {} of {}", overrides.front().first, overrides.front().second));
@@ -148,30 +186,12 @@ Capacity capacity(const Scenario& s) {
       return MemoryFit{};
     }
   };
-  std::int64_t unit = 1;  // smallest number of samples that the stages of all widths can divide
-  for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
-  room.largest_micro_batch_size =
-      unit * largest_that_fits(std::max<std::int64_t>(1, s.micro_batch_size / unit),
-                               [&](std::int64_t n) { return fit(half, with_micro_batch(s, n * unit), nullptr).fits; });
-  const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
-  // Stages of a pipeline may keep fewer micro-batches if these are larger, for the batch stays.
-  const bool is_pipeline = s.plan.mesh.pipeline > 1;
-  const std::int64_t of_pack = s.post_training && s.post_training->packs ? s.post_training->packs->sequences : 1;
-  for (std::int64_t n = is_pipeline ? samples : std::min(samples, room.largest_micro_batch_size);
-       n > 0 && room.safe_micro_batch_size == 0; --n)
-    if (samples % n == 0 && n % of_pack == 0 && fit(half, with_unchanged_batch(s, n), nullptr).is_safe())
-      room.safe_micro_batch_size = n;
-  if (s.post_training && s.post_training->packs) {  // plan.micro_batch_size of a loop counts packs
-    const SamplePacks& packs = *s.post_training->packs;
-    room.counts_packs = true;
-    const auto as_packs = [&](std::int64_t sequences) {
-      return packs.most_tokens > 0
-                 ? sequences * packs.tokens / static_cast<std::int64_t>(s.post_training->padded_tokens)
-                 : sequences / packs.sequences;
-    };
-    room.largest_micro_batch_size = as_packs(room.largest_micro_batch_size);
-    room.safe_micro_batch_size = as_packs(room.safe_micro_batch_size);
-  }
+  const auto fit_micro_batch = [&](std::int64_t n) { return fit(s, with_unchanged_batch(s, n), nullptr); };
+  if (s.post_training)
+    add_micro_batches_of_loop(s, fit_micro_batch, room);
+  else
+    add_micro_batches(
+        s, fit_micro_batch, [&](std::int64_t n) { return fit(s, with_micro_batch(s, n), nullptr).fits; }, room);
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
