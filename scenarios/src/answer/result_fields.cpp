@@ -421,7 +421,7 @@ const JsonFields<Result>& result_fields() {
 }
 
 std::string Result::lack_outside_gpus() const {
-  const auto exceeds = [](Bytes peak, Bytes capacity) { return capacity.value > 0 && peak > capacity; };
+  const auto exceeds = [](Bytes peak, Bytes room) { return room.value > 0 && peak > room; };
   if (exceeds(host_memory.peak, host_memory.capacity)) return "host memory";
   return exceeds(drive.peak, drive.capacity) ? "room on the drives" : "";
 }

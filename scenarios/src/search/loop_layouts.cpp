@@ -235,12 +235,12 @@ class LayoutSearch {
       if (axis.path.starts_with("plan.")) space.vary.push_back(axis);
     const EngineDegrees& engine = engines_.at(p.split)[p.engine].engine;
     // A hybrid trains on the same nodes as the split of as many nodes.
-    const auto alike =
+    const auto sibling =
         p.split.nodes > 0 ? halves_.find({LoopSplit{p.split.nodes, !p.split.hybrid}, batch_}) : halves_.end();
     try {
-      found->second =
-          std::make_unique<TrainingHalves>(document_of(placement(p.split, engine, {"synchronous"})), scenario_, space,
-                                           alike == halves_.end() ? nullptr : alike->second.get(), options_.headroom);
+      found->second = std::make_unique<TrainingHalves>(
+          document_of(placement(p.split, engine, {"synchronous"})), scenario_, space,
+          sibling == halves_.end() ? nullptr : sibling->second.get(), options_.headroom);
     } catch (const UserError&) {  // the split has no training half
     }
     return found->second.get();

@@ -54,7 +54,7 @@ PlanSpaceOptions likely_space(const PlanQuestion& question, const PlanChoice& pl
 }  // namespace
 
 TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions& options,
-                               const TrainingHalves* alike, std::optional<double> headroom)
+                               const TrainingHalves* sibling, std::optional<double> headroom)
     : question_(read_plan_question(step_document(document), scenario.name)),
       space_(question_, likely_space(question_, scenario.plan, options)),
       journal_(""),
@@ -67,7 +67,7 @@ TrainingHalves::TrainingHalves(const Node& document, const Scenario& scenario, c
   passes_ = choice.log_probability_passes;
   loop_ = static_cast<double>(choice.samples()) * choice.stack.loop_sample.value;
   const std::vector<PlanPoint> groups = space_.groups();
-  floors_ = alike ? alike->floors_ : runner_.group_floors(groups);
+  floors_ = sibling ? sibling->floors_ : runner_.group_floors(groups);
   work_ += kOperationsOfGroup * static_cast<double>(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i)
     if (floors_[i] < kNoHalf) push({steps_ * floors_[i] + loop_, 0, Level::group, groups[i]});

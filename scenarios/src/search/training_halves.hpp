@@ -31,11 +31,11 @@ struct TrainingHalf {
 class TrainingHalves {
  public:
   /// `document`: the loop with its nodes and batch. `scenario`: the loop whose ZeRO stage and schedule all layouts
-  /// have, unless the options vary them. `alike`: halves of a loop with the same nodes and batch, which differs only in
+  /// have, unless the options vary them. `sibling`: halves of a loop with the same nodes and batch, which differs only in
   /// what generates, so that the bounds of groups are the same; null: there is none. `headroom`: share of a GPU's memory
   /// that each layout leaves free; no value: `default_headroom`. Throws UserError for a plan that no search can choose.
   TrainingHalves(const Node& document, const Scenario& scenario, const PlanSpaceOptions&,
-                 const TrainingHalves* alike = nullptr, std::optional<double> headroom = {});
+                 const TrainingHalves* sibling = nullptr, std::optional<double> headroom = {});
 
   /// Returns the layout number `k` from 0 by rising time. Null: there are no more, or bounds must be refined first.
   const TrainingHalf* find(std::size_t k);
