@@ -1,4 +1,6 @@
 // The answers of `plan`, `size` and the screen of `run` for post-training loops.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
@@ -7,6 +9,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/loop_plan_report.hpp"
 #include "tools/reports/report.hpp"
