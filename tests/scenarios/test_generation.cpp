@@ -1,4 +1,6 @@
 // Engines that answer prompts without a loop, and the times of answers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -11,6 +13,7 @@
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "tests/scenarios/loops.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_generation {
 

@@ -76,7 +76,7 @@ TEST_CASE("padded samples take the time of their bytes in the controller, whatev
 }
 
 // Regression: a micro-batch above the packs of a rank trained on samples that nobody had generated.
-TEST_CASE("a micro-batch has at most the packs of a rank, and a filled one is named", "[post-training]") {
+TEST_CASE("a micro-batch has at most the packs of a rank, and padding is named", "[post-training]") {
   const char* const name = "post-training-dpo-llama3-8b-8xh100";
   const Scenario s = loop_scenario({}, name);
   const std::int64_t packs = s.post_training->packs->of_rank(s.post_training->training_samples, s.plan.mesh.data);
@@ -96,8 +96,8 @@ TEST_CASE("a micro-batch has at most the packs of a rank, and a filled one is na
       if (c != '\n' && (c != ' ' || !text.ends_with(' '))) text += c;
     return text;
   };
-  CHECK(screen(s).find("filled up") == std::string::npos);
-  CHECK(screen(with(training, 2)).find("a rank has 5 packs, and its last micro-batch is filled up to 6") !=
+  CHECK(screen(s).find("micro-batches are equal") == std::string::npos);
+  CHECK(screen(with(training, 2)).find("a rank has 5 packs and trains on 6, since its micro-batches are equal") !=
         std::string::npos);
   CHECK(with(training, 2).global_batch_size * 5 == s.global_batch_size * 6);
   // A pass of a rank takes its samples alone.

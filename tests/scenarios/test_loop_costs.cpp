@@ -191,7 +191,7 @@ TEST_CASE("the largest micro-batch of a loop fits beside its other models, and a
   // A rank has five packs, so that no more of them can be a micro-batch.
   const Capacity large = capacity(loop_scenario({}, name));
   CHECK(large.largest_micro_batch_size == 5);
-  CHECK_THAT(capacity_line(large), Contains(": 5 packs") && !Contains("with a risk below 50 %: 5"));
+  CHECK_THAT(capacity_line(large), Contains(": 5 packs") && !Contains("with a risk below 50 %: 5;"));
 }
 
 TEST_CASE("the largest safe micro-batch of a pipeline may exceed one that fits with as many micro-batches",

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <regex>
 #include <set>
 
 #include "models/reading/document_text.hpp"
@@ -140,14 +141,14 @@ TEST_CASE("plan of a loop recommends only what leaves the headroom, unless the u
   CHECK_THAT(loop_plan_screen(safe, 3),
              Contains(fmt::format("; {:.1f} of 80.0 GiB a GPU\n", best.peak / (1U << 30))) &&
                  Contains(fmt::format("{:.1f} % of its memory stay free", best.headroom * 100)));
-  CHECK_THAT(loop_plan_screen(tight, 3),
+  CHECK_THAT(std::regex_replace(loop_plan_screen(tight, 3), std::regex("\\s+"), " "),
              Contains(fmt::format("which run out of memory with a probability of {:.0f} %", at_risk.risk * 100)));
   // A loop of the scenario that does not leave it is shown, and is no answer.
   const Scenario own = read_again(s, at_risk.changes);
   const LoopAnswer other = search_loop_layouts(own, {few});
   REQUIRE(other.best());
-  CHECK(other.best()->step_time == best.step_time);
-  CHECK(other.scenario_loop->step_time == at_risk.step_time);
+  CHECK(other.best()->step_time == Approx(best.step_time));
+  CHECK(other.scenario_loop->step_time == Approx(at_risk.step_time));
   const std::string words = "the training half takes";
   CHECK_THAT(loop_plan_screen(other, 3), Contains("its own loop has a step of ") && Contains(words));
   for (const LoopRow& row : search_loops(own, {}).rows) CHECK_THAT(row.error, Contains(words));

@@ -410,7 +410,7 @@ TEST_CASE("a search compares the placements of a loop, and finds the fewest node
   CHECK(fewest[0].next_smaller->nodes == fewest[0].row->nodes - 1);  // the numbers between are bisected
   CHECK(search_loops(s, {1e9, 1}).best() == nullptr);
   CHECK_THROWS_WITH(search_loops(read_scenario(scenario_file("mixtral-ep8"), Overrides{}), {}),
-                    Contains("post_training expected"));
+                    Contains("missing key post_training"));
 }
 
 TEST_CASE("types of node are compared by rent, and a larger probability needs more samples", "[post-training]") {

@@ -10,6 +10,7 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/loop_plan_report.hpp"
 #include "tools/reports/report.hpp"
@@ -77,7 +78,7 @@ TEST_CASE("a loop without rollouts has a training step, and no training half", "
 TEST_CASE("a need of memory has one figure on the screen", "[post-training]") {
   const Scenario s = read_scenario(shipped_file("scenarios/post-training-dpo-llama3-8b-8xh100.yaml"),
                                    {{"cluster.node.gpu.memory_capacity", "48 GiB"}});
-  const Result r = simulate_training(s, {.critical_path = false});
+  const Result r = simulate_here(s, {.critical_path = false});
   REQUIRE(r.post_training->phases.size() == 1);
   const PostTrainingResult::PhaseMemory& phase = r.post_training->phases.front();
   CHECK_FALSE(phase.fits());

@@ -199,9 +199,8 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         counted_noun(choice.speculation.tokens, "token"), percent(choice.speculation.acceptance), r.tokens_of_pass);
   if (choice.critic_nodes() > 0)
     text += fmt::format(
-        "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} · its states would take {} GiB more of a "
-        "GPU "
-        "that trains the policy\n",
+        "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} · its states would take {} GiB more of "
+        "a GPU that trains the policy\n",
         report_label("critic"), loop_seconds(r.critic.value), r.critic_gpus, loop_seconds(r.hidden_critic.value),
         phase_words(r, "critic", ""), gib(r.freed_states.value));
   else if (choice.critic)
@@ -267,7 +266,7 @@ std::string packs_line(const Scenario& s, const PostTrainingResult& r) {
       report_label("packs"), r.training_part(), choice.packs->sequences, choice.packs->tokens,
       static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
       choice.packs->tokens,
-      taken > packs ? fmt::format("; a rank has {}, and its last micro-batch is filled up to {}",
+      taken > packs ? fmt::format("; a rank has {} and trains on {}, since its micro-batches are equal",
                                   counted_noun(packs, "pack"), taken)
                     : "");
 }
@@ -343,7 +342,9 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
       static_cast<int>(splits.size()) >= numbers
           ? ""
           : fmt::format("  of 1 to {} nodes; left out: numbers that the plan or the engines refuse{}\n", numbers,
-                        splits.size() < kMostSplits ? "" : fmt::format(", and all but {} of the others", kMostSplits));
+                        static_cast<int>(splits.size()) < kMostSplits
+                            ? ""
+                            : fmt::format(", and all but {} of the others", kMostSplits));
   return "splits of the nodes, the fastest first:\n" + table.text("  ", most) + left_out;
 }
 

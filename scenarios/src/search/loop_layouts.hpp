@@ -33,7 +33,8 @@ const std::vector<std::string>& loop_axes();
 ///
 /// The bound of an asynchronous loop is the longer one of training half and `least_generation`. The scenario's loop is
 /// among the compared ones, unless the user's values leave it out. With limits of work, the answer is the best loop
-/// until then. A layout whose training half does not leave the headroom is no answer. Batches and staleness other than the scenario's come after that, each with its best loop. Throws
+/// until then. A layout whose training half does not leave the headroom is no answer. Batches and staleness other than
+/// the scenario's come after that, each with its best loop. Throws
 /// UserError with the place.
 LoopAnswer search_loop_layouts(const Scenario&, const LoopLayoutOptions&);
 

@@ -60,7 +60,8 @@ struct LoopAnswer {
 /// With `samples_per_s`, all engines have the scenario's size, and numbers of nodes are tried upwards until one meets
 /// it. The numbers between the last that fails and the first that meets it are bisected. An asynchronous loop with more
 /// nodes may be slower, so that its numbers up to 16 are all tried. With `faults`, the whole loop of each placement is
-/// simulated with its failures. A placement whose training half does not leave the headroom has an error. Throws UserError with the place if the scenario has no post-training, and for an
+/// simulated with its failures. A placement whose training half does not leave the headroom has an error. Throws
+/// UserError with the place if the scenario has no post-training, and for an
 /// unknown type of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
 
