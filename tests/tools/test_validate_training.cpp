@@ -300,7 +300,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
       0.028 mlperf-6-lora 0.097 mlperf-v6-deepseek-v3-gb300 0.053 mlperf-v6-gpt-oss-20b-gb300 0.102
       modellink-910b 0.080 moe-model-zoo-qwen3 0.131 mpt-a100_40gb 0.063 mpt-h100-fp8 0.065 mpt-h100-nodes
       0.032 ms-swift-a800 0.129 nanotron-h100 0.155 neuronx-llama 0.127 olmo-core-h100 0.116
-      optimum-habana-gaudi2 0.171 optimum-habana-gaudi3 0.406 primus-linear-attention 0.240
+      optimum-habana-gaudi2 0.171 optimum-habana-gaudi3 0.467 primus-linear-attention 0.240
       primus-mi355x-deepseek-v2-lite 0.079 primus-mi355x-deepseek-v2 0.138 t5x-gpu 0.130 titan-405B-128 0.120
       titan-405B-512 0.079 titan-70B 0.032 titan-8B-h200 0.007 titan-llama3-a100 0.030 torchtune-4090 0.105
       torchtune-a100 0.104 vtrain-175B 0.042 vtrain-3.6B 0.076)");
@@ -319,7 +319,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   CHECK_THAT(
       shell.trainyard("validate outside-the-fit").out,
       Contains(
-          "hold 656 of 820 measured steps (80.0 %; 74.8 % on average over the families); median half width ±9.5 %"));
+          "hold 654 of 820 measured steps (79.8 %; 74.4 % on average over the families); median half width ±9.5 %"));
 }
 
 TEST_CASE("a constant has a fitted value without each family that reads it", "[validate-training][.deep]") {
