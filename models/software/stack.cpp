@@ -223,6 +223,9 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   fields.read({"reserved_memory",
                "Ratio of the memory that the allocator reserves to the most that is allocated, for example 1.05."},
               stack.reserved_memory, 1, 10);
+  fields.read({"reserved_memory_spread",
+               "Standard deviation of the logarithm of that ratio, for example 0.07; intervals of memory widen by it."},
+              stack.reserved_memory_spread, 0, 1);
   const bool bare =
       fields.boolean({"bare_memory", "Whether the memory of CUDA's context and NCCL's buffers is left out."},
                      false);  // neither context nor buffers of NCCL

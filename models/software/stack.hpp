@@ -128,6 +128,8 @@ struct SoftwareStack : Fusions {
   bool fp8_maxima_of_stage = true;
   /// Ratio of the memory that the framework's allocator reserves to the most that is allocated from it.
   double reserved_memory = 1;
+  /// Standard deviation of the logarithm of that ratio from step to step, beyond that of Megatron-Core and torchtitan.
+  double reserved_memory_spread = 0;
   /// Memory of CUDA's context and libraries on a device. No value: the usual memory less `workspace`, which counts a
   /// part of it.
   std::optional<Bytes> context;

@@ -1,6 +1,7 @@
 // The measured steps with which a step is compared: how far it is from them, and how much each source counts.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
@@ -46,6 +47,12 @@ TEST_CASE("a step is as far as the nearest measured one of its stack, or of any 
   step = step_at({});
   step.devices = 16;
   CHECK(all.distance(step) == Approx(0.03 * std::log(2)));
+  // A step that is far from all measured ones is as doubtful as one at a distance of 0.2.
+  const auto term =
+      std::ranges::find_if(doubt_terms(), [](const DoubtTerm& t) { return std::string(t.key) == "distance"; });
+  REQUIRE(term != doubt_terms().end());
+  CHECK(term->amount(step_at({0, 0, 0.1}), all) == Approx(0.1));
+  CHECK(term->amount(step_at({0, 0, 1}), all) == Approx(0.2));
 }
 
 TEST_CASE("a family of a source with many counts less than one that is alone", "[coverage]") {

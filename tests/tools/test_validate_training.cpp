@@ -187,8 +187,9 @@ TEST_CASE(
         file_text(shipped_file("scenarios/measured/tables/memory_doubt.csv")));
   const ClassCoverage coverage = coverage_of("memory", 0.25, cover_each_memory(all));
   CAPTURE(coverage.by_steps, coverage.by_families);
-  CHECK(coverage.by_steps[1] == Approx(0.8).margin(0.05));
-  CHECK(coverage.by_families[1] == Approx(0.8).margin(0.05));
+  // Wider than the aim of 85 % by rows: what PyTorch allocates lies far inside.
+  CHECK(coverage.by_steps[1] == Approx(0.88).margin(0.01));
+  CHECK(coverage.by_families[1] == Approx(0.8).margin(0.055));
   CHECK(coverage.half_width <= coverage.most_half_width);
 }
 
@@ -203,6 +204,13 @@ TEST_CASE("a memory is more doubtful on a stack whose allocator nobody measured"
   };
   CHECK(interval("torchtitan").first == Approx(std::exp(1.28155 * doubt.spread(true, true))));
   CHECK(interval("pytorch-fsdp").first == Approx(std::exp(1.28155 * doubt.spread(false, true))));
+  // Eager PyTorch's allocator was measured, and scatters more than what allocators add elsewhere.
+  const Scenario eager = read_scenario(shipped_file("scenarios/gpt2-xl-ddp-dgx-a100.yaml"));
+  const double scatter = eager.software.reserved_memory_spread;
+  CHECK(scatter > doubt.spreads[2]);
+  const Result r = simulate(eager);
+  CHECK(r.memory_interval.back() / r.memory.device.value ==
+        Approx(std::exp(1.28155 * doubt.spread(true, true, scatter))));
 }
 
 TEST_CASE("the risk of too little memory follows a log-normal spread", "[memory]") {
@@ -281,29 +289,33 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   const TopoAnswer answer = shell.trainyard("validate outside-the-fit --json -");
   CHECK(answer.exit == 0);
   std::istringstream listed(R"(
-      automodel-experts 0.119 automodel-llama-70b 0.028 automodel-lora 0.036 bigscience-others 0.046
-      bridge-deepseek-v3-26.08 0.079 bridge-gpt-oss-120b-bf16 0.061 bridge-gpt-oss-120b 0.019 bridge-kimi-k2
-      0.019 bridge-llama3.1-405b 0.030 bridge-llama-fsdp 0.063 bridge-nemotron-3-nano-26.08 0.012
-      bridge-qwen3-235b-racks 0.086 bridge-qwen3-30b-26.08 0.029 mlperf-v6-deepseek-v3 0.173
+      automodel-experts 0.119 automodel-llama-70b 0.028 automodel-lora-2-nodes 0.091 automodel-lora 0.036
+      bigscience-others 0.046 bridge-deepseek-v3-26.08 0.079 bridge-gpt-oss-120b-bf16 0.061 bridge-gpt-oss-120b
+      0.019 bridge-kimi-k2 0.019 bridge-llama3.1-405b 0.030 bridge-llama-fsdp 0.063 bridge-nemotron-3-nano-26.08
+      0.012 bridge-qwen3-235b-racks 0.086 bridge-qwen3-30b-26.08 0.029 mlperf-v6-deepseek-v3 0.173
       deepspeed-long-h200-b200 0.066 dfm-wan 0.064 dgxc-gb200-grok-1 0.134 dgxc-h100-grok-1 0.090
       dgxc-h100-maxtext-70b 0.066 dgxc-h100-nemotron-15b 0.025 dgxc-h100-nemotron4-340b 0.059 dgxc-logs 0.093
       dle-bert-a100 0.111 dle-bert-v100 0.194 dle-resnet50 0.122 easycontext-a100 0.138 flagperf-aquila2-a800
       0.028 flagperf-llama2-70b-h800 0.018 flagperf-llama3 0.064 flagperf-mixtral-h100 0.275
-      flagperf-paddle-a100 0.075 fsdp-qlora-4090 0.147 fsdp-qlora-70b 0.083 gaudi-2-llama 0.080
-      mlperf-v6-gpt-oss-20b-h100 0.150 mlperf-v6-gpt-oss-20b 0.105 gpu-recipes-maxtext 0.059 gpu-recipes-nemo
-      0.103 internevo-7b-large 0.052 kempnerforge-h200 0.098 litgpt-tinyllama-a100 0.077
+      flagperf-paddle-a100 0.075 fsdp-qlora-4090 0.147 fsdp-qlora-70b 0.083 gaudi-2-llama 0.080 gaudi-2-lora-70b
+      0.270 gpt-neox-20b-a100 0.250 mlperf-v6-gpt-oss-20b-h100 0.150 mlperf-v6-gpt-oss-20b 0.105
+      gpu-recipes-maxtext 0.059 gpu-recipes-nemo 0.103 internevo-7b-large 0.052 jax-vit 0.335
+      kempnerforge-experts-h200 0.645 kempnerforge-h200 0.098 litgpt-tinyllama-a100 0.077
       dgxc-h100-llama3.1-405b 0.017 llm-c 0.050 mlperf-v6-lora-gh200 0.118 maxtext-7x-405b 0.069 maxtext-a3
       0.051 maxtext-experts 0.179 maxtext-v5e-128b 0.015 maxtext-v5p-405b 0.107 maxtext-v5p 0.025
-      maxtext-v6e-dense 0.033 megatron-lm-h100 0.111 mlperf-5-405b 0.027 mlperf-5-amd-8b 0.028
-      mlperf-5-amd-lora 0.051 mlperf-5-lora-h200 0.021 mlperf-5.0-lora-gb200 0.063 mlperf-5.1-8b-nvfp4 0.071
-      mlperf-5.1-8b 0.087 mlperf-5.1-lora-nvfp4 0.071 mlperf-5.1-lora 0.048 mlperf-6-8b 0.043 mlperf-6-flux
-      0.028 mlperf-6-lora 0.097 mlperf-v6-deepseek-v3-gb300 0.053 mlperf-v6-gpt-oss-20b-gb300 0.102
-      modellink-910b 0.080 moe-model-zoo-qwen3 0.131 mpt-a100_40gb 0.063 mpt-h100-fp8 0.065 mpt-h100-nodes
-      0.032 ms-swift-a800 0.129 nanotron-h100 0.155 neuronx-llama 0.127 olmo-core-h100 0.116
-      optimum-habana-gaudi2 0.171 optimum-habana-gaudi3 0.467 primus-linear-attention 0.240
-      primus-mi355x-deepseek-v2-lite 0.079 primus-mi355x-deepseek-v2 0.138 t5x-gpu 0.130 titan-405B-128 0.120
-      titan-405B-512 0.079 titan-70B 0.032 titan-8B-h200 0.007 titan-llama3-a100 0.030 torchtune-4090 0.105
-      torchtune-a100 0.104 vtrain-175B 0.042 vtrain-3.6B 0.076)");
+      maxtext-v6e-dense 0.033 megatron-llama-a100 0.210 megatron-lm-h100 0.111 mlperf-5-405b 0.027
+      mlperf-5-amd-8b 0.028 mlperf-5-amd-lora 0.051 mlperf-5-lora-h200 0.021 mlperf-5.0-lora-gb200 0.063
+      mlperf-5.1-8b-nvfp4 0.071 mlperf-5.1-8b 0.087 mlperf-5.1-lora-nvfp4 0.071 mlperf-5.1-lora 0.048
+      mlperf-6-8b 0.043 mlperf-6-flux 0.028 mlperf-6-lora 0.097 mlperf-v6-deepseek-v3-gb300 0.053
+      mlperf-v6-gpt-oss-20b-gb300 0.102 modded-nanogpt-h100 0.168 modellink-910b 0.080 moe-model-zoo-qwen3 0.131
+      mpt-a100_40gb 0.063 mpt-h100-fp8 0.065 mpt-h100-nodes 0.032 ms-swift-a800 0.129 nanotron-h100 0.155
+      nemo-24.07-tuning-h100 0.129 nemo-gb200 0.096 neuronx-2.16 0.066 neuronx-llama 0.127 olmo-core-h100 0.116
+      optimum-habana-gaudi2 0.171 optimum-habana-gaudi3 0.467 paddlenlp-a100 0.045 pai-qwen3-235b-h800 0.208
+      poro-34b-lumi 0.159 primus-linear-attention 0.240 primus-mi355x-deepseek-v2-lite 0.079
+      primus-mi355x-deepseek-v2 0.138 smollm3-h100 0.149 t5x-gpu 0.130 te-bench-mi300x-h200 0.215 titan-405B-128
+      0.120 titan-405B-512 0.079 titan-70B 0.032 titan-8B-h200 0.007 titan-llama3-a100 0.030 titan-qwen3-32b
+      0.192 torchprime-v6e 0.258 torchtune-4090 0.105 torchtune-a100 0.104 vectorlm-a100 0.046 vtrain-175B 0.042
+      vtrain-3.6B 0.076 xtuner-a100 0.128)");
   std::map<std::string, double> errors;
   double listed_error = 0;
   for (std::string family; listed >> family >> listed_error;) errors[family] = listed_error;
@@ -319,7 +331,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   CHECK_THAT(
       shell.trainyard("validate outside-the-fit").out,
       Contains(
-          "hold 654 of 820 measured steps (79.8 %; 74.4 % on average over the families); median half width ±9.5 %"));
+          "hold 769 of 962 measured steps (79.9 %; 73.1 % on average over the families); median half width ±12.3 %"));
 }
 
 TEST_CASE("a constant has a fitted value without each family that reads it", "[validate-training][.deep]") {

@@ -328,7 +328,7 @@ void LayerBuilder::autocast_cross_entropy(double classes) {
   nll.backward = {{elementwise("nll_loss.backward", wide + picked + targets, precision_), {}},
                   {autocast_kernel("log_probabilities_cast.backward", rows_ * classes), {}}};
   nll.saved_tensors = {{"log_probabilities_copy", wide}, {"targets", targets}};
-  nll.backward_live = wide + logits;
+  nll.backward_live = wide;  // autograd frees the copy before the gradient is cast
   add(std::move(nll));
 }
 

@@ -96,8 +96,11 @@ const MemoryDoubt& MemoryDoubt::shipped() {
   return doubt;
 }
 
-double MemoryDoubt::spread(bool reserve_measured, bool outside) const {
-  return std::hypot(spreads[0], reserve_measured ? 0 : spreads[1], outside ? spreads[2] : 0);
+double MemoryDoubt::spread(bool reserve_measured, bool outside, double reserve_spread) const {
+  return std::hypot(spreads[0], reserve_measured ? 0 : spreads[1],
+                    !outside             ? 0
+                    : reserve_spread > 0 ? reserve_spread
+                                         : spreads[2]);
 }
 
 bool has_measured_reserve(const SoftwareStack& stack) { return stack.reserved_memory > 1 || stack.deepspeed_memory; }
@@ -129,7 +132,8 @@ DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::siz
   memory.device = memory.reserved + outside;
   const StaticMemory& states = plan.stages[stage].memory;
   memory.states = std::min(peak, states.parameters + states.gradients + states.optimizer);
-  memory.spread = MemoryDoubt::shipped().spread(has_measured_reserve(s.software), true);
+  memory.spread =
+      MemoryDoubt::shipped().spread(has_measured_reserve(s.software), true, s.software.reserved_memory_spread);
   return memory;
 }
 

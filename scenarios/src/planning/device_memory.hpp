@@ -22,8 +22,8 @@ struct MemoryDoubt {
   /// Reads scenarios/measured/tables/memory_doubt.csv, once.
   static const MemoryDoubt& shipped();
   /// Returns the standard deviation. `reserve_measured`: see `has_measured_reserve`. `outside`: the memory includes what
-  /// allocator and libraries add to what the step allocates.
-  double spread(bool reserve_measured, bool outside) const;
+  /// allocator and libraries add to what the step allocates; `reserve_spread`: `SoftwareStack::reserved_memory_spread`.
+  double spread(bool reserve_measured, bool outside, double reserve_spread = 0) const;
 };
 /// Returns true if the stack states what its allocator holds besides what the step allocates, as stacks do whose memory
 /// somebody measured.

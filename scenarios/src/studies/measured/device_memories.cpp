@@ -28,6 +28,7 @@ MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
     run.memory = result.memory;
     run.fits = result.fits_in_words();
     run.reserve_measured = has_measured_reserve(scenario.software);
+    run.reserve_spread = scenario.software.reserved_memory_spread;
   } catch (const UserError& e) {
     run.refused = e.what();
   }
@@ -81,6 +82,7 @@ struct MemoryError {
   std::string family, source;
   double error = 0;  ///< ln(measured / predicted)
   bool reserve_measured = false, outside = false;
+  double reserve_spread = 0;
   double weight = 1;
 };
 
@@ -92,7 +94,7 @@ std::vector<MemoryError> memory_errors(const std::vector<FamilyMemory>& families
       for (const MemoryPrediction& run : family.runs)
         if (const Bytes measured = run.measured.*quantity.measured; run.refused.empty() && measured.value > 0)
           all.push_back({family.name, family.source_name(), std::log(measured / run.memory.*quantity.predicted),
-                         run.reserve_measured, quantity.outside});
+                         run.reserve_measured, quantity.outside, run.reserve_spread});
       for (std::size_t i = first; i < all.size(); ++i) all[i].weight = 1 / static_cast<double>(all.size() - first);
     }
   return all;
@@ -110,7 +112,7 @@ MemoryDoubt fit_memory_errors(const std::vector<MemoryError>& all, const std::st
     double sum = 0;
     for (const MemoryError& e : all) {
       if (e.source == left_out) continue;
-      const double variance = std::pow(doubt.spread(e.reserve_measured, e.outside), 2);
+      const double variance = std::pow(doubt.spread(e.reserve_measured, e.outside, e.reserve_spread), 2);
       sum += e.weight * (std::log(variance) + e.error * e.error / variance);
     }
     for (std::size_t t = 0; t < kPriors.size(); ++t)
@@ -156,7 +158,7 @@ std::vector<CoveredRow> cover_each_memory(const std::vector<FamilyMemory>& famil
   for (const MemoryError& e : memory_errors(families)) {
     DeviceMemory predicted;
     predicted.device = Bytes{1};
-    predicted.spread = doubts.at(e.source).spread(e.reserve_measured, e.outside);
+    predicted.spread = doubts.at(e.source).spread(e.reserve_measured, e.outside, e.reserve_spread);
     covered.push_back(covered_row(e.family, std::exp(e.error), [&predicted](double probability) {
       const auto [low, high] = predicted.interval(probability);
       return StepRange{low.value, high.value};
@@ -173,7 +175,8 @@ MemoryVerdicts memory_verdicts(const std::vector<FamilyMemory>& families, bool o
       if (!run.refused.empty() || run.measured.out_of_memory != out_of_memory) continue;
       std::string fits = run.fits;
       const auto risk = [&run](const MemoryDoubt& doubt) {
-        return memory_risk(run.memory.needed, run.memory.usable, doubt.spread(run.reserve_measured, true));
+        return memory_risk(run.memory.needed, run.memory.usable,
+                           doubt.spread(run.reserve_measured, true, run.reserve_spread));
       };
       // Hosts and drives that are too small are no matter of this doubt, nor are states that exceed the memory.
       if (left_out && run.memory.states() <= run.memory.usable && fits == fits_in_words(risk(MemoryDoubt::shipped())))

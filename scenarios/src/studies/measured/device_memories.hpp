@@ -17,6 +17,7 @@ struct MemoryPrediction {
   MeasuredRun measured;
   Result::Memory memory;
   bool reserve_measured = false;  ///< see `has_measured_reserve`
+  double reserve_spread = 0;      ///< `SoftwareStack::reserved_memory_spread`
   std::string fits;               ///< "yes", "at risk" or "no" (`Result::fits_in_words`)
   std::string refused;            ///< why the simulator refuses the run; empty: it predicts it
 };

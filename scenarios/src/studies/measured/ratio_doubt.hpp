@@ -11,7 +11,7 @@ namespace trainyard {
 
 /// Scales of that distribution for two plans of one model, stack, GPU and precision, beyond what unlike terms explain:
 /// with equally many tensor ranks, and with others. `validate coverage` fits both to pairs of measured steps.
-constexpr double kSpreadOfPlans = 0.051, kSpreadOfTensorDegrees = 0.086;
+constexpr double kSpreadOfPlans = 0.059, kSpreadOfTensorDegrees = 0.086;
 
 /// Returns the scale of Student's t whose 80 % interval is that of a `StepDoubt` with a spread of 1.
 double student_scale();

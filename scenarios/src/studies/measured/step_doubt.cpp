@@ -23,6 +23,8 @@ constexpr double kProbabilities[] = {0.5, 0.8, 0.95};
 constexpr double kSlowerHost = 1.5;
 /// A larger error counts as this one: something else is wrong there, and other steps' intervals must not widen for it.
 constexpr double kMostError = 0.5;
+/// Beyond this distance a step is no more doubtful: the measured steps show no further growth of their errors.
+constexpr double kMostDistance = 0.2;
 
 // Subjects of terms: steps with the same one share the error of the term.
 std::string gpu_subject(const StepProfile& p) { return gpu_of(p); }
@@ -128,7 +130,7 @@ const std::vector<DoubtTerm>& doubt_terms() {
        [](const P& p, const E& e) { return p.devices > 2 * e.most_devices(p) ? 1.0 : 0.0; }, product_subject},
       {"distance", 0.50,
        "its parts, its host's share and its devices differ from those of the measured steps of this stack",
-       [](const P& p, const E& e) { return e.distance(p); }, product_subject},
+       [](const P& p, const E& e) { return std::min(kMostDistance, e.distance(p)); }, product_subject},
       {"memory path", 0.10, "traffic of GPU memory, by its share of the critical path",
        [](const P& p, const E&) { return p.on_path(PathPart::memory); }, combination_subject},
       {"node path", 0.15, "exchanges in a node, by their share of the critical path",
