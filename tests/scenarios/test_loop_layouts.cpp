@@ -176,7 +176,8 @@ TEST_CASE("plan says that --vary leaves the scenario's loop out where that loop 
 }
 
 TEST_CASE("a loop that is read with another plan is the one that is read anew", "[post-training][plan]") {
-  const Scenario s = small_loop({{"post_training.tools", "{calls: 2, wait: 3 s, tokens: 20}"}});
+  const Scenario s = small_loop(
+      {{"post_training.tools", "{calls: 2, wait: 3 s, tokens: 20}"}, {"post_training.answer_tokens.most", "3900"}});
   const Overrides longer{{"plan.seq_length", "8192"}, {"plan.global_batch_size", "32"}};
   Node plan = *s.document.find("plan");
   for (const auto& [path, value] : longer) set_field(plan, path.substr(5), value);

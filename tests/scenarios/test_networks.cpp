@@ -117,7 +117,8 @@ TEST_CASE("a step of a network that is written as operators has the time, the me
 TEST_CASE("all ranks share the tables of a recommendation model, and none has a gradient of them", "[scenario]") {
   const auto dlrm = [](const std::string& expert_parallel) {
     return read_scenario_text(
-        "cluster: {nodes: 1, node: dgx-h100}\nmodel: dlrm-dcnv2\nsoftware: pytorch-ddp\n"
+        "cluster: {nodes: 1, node: dgx-h100}\nmodel: dlrm-dcnv2\nsoftware: {base: pytorch-ddp, frees_gradients: "
+        "false}\n"
         "plan: {global_batch_size: 65536, micro_batch_size: 8192, precision: tf32, optimizer: adam" +
             expert_parallel + "}\n",
         "dlrm.yaml");

@@ -198,10 +198,10 @@ TEST_CASE("the default headroom is the memory that a simulated peak does not cou
   const auto headroom = [](const char* software, const char* node) {
     return default_headroom(question_of(kSmall, {{"software", software}, {"cluster.node", node}}).base);
   };
-  // The allocator takes 6.1 %, and context and libraries take 1.5 of 80 GiB. A stack may count 1 GiB of these in its
-  // peak.
+  // The allocator takes 6.1 %, eager PyTorch's 11.5 %, and context and libraries take 1.5 of 80 GiB. A stack may count
+  // 1 GiB of these in its peak.
   CHECK(headroom("megatron-core", "dgx-a100") == Approx(0.079).margin(0.001));
-  CHECK(headroom("pytorch-ddp", "dgx-a100") == Approx(0.068).margin(0.001));
+  CHECK(headroom("pytorch-ddp", "dgx-a100") == Approx(0.121).margin(0.001));
   double least = 1, most = 0;
   for (const char* stack : {"deepspeed", "jax", "megatron-core", "megatron-deepspeed", "nemo", "pytorch-autocast",
                             "pytorch-ddp", "pytorch-fsdp", "torchtitan"}) {

@@ -24,21 +24,21 @@ TEST_CASE("anchor fits a stack to the memory that nvidia-smi shows, and run uses
   shell.write("good.yaml", kSmallScenario);
   const TopoAnswer answer =
       shell.trainyard("anchor " TRAINYARD_SOURCE_DIR
-                      "/scenarios/gpt2-one-a100.yaml --measured '21 GiB' --name mine --out catalog --json a.json");
+                      "/scenarios/gpt2-one-a100.yaml --measured '24 GiB' --name mine --out catalog --json a.json");
   CHECK(answer.err == "");
   CHECK(answer.exit == 0);
   for (const char* words :
-       {"memory of 1 run: mean error 9.6 % before", "the allocator's reserve over what is allocated",
+       {"memory of 1 run: mean error 10.9 % before", "the allocator's reserve over what is allocated",
         "software: mine is catalog/stacks/mine.yaml"}) {
     CAPTURE(answer.out);
     CHECK(answer.out.find(words) != std::string::npos);
   }
   const json j = json::parse(shell.text("a.json"));
   CHECK(j.at("steps").empty());
-  CHECK(j.at("parts").at(0).at("error_before").get<double>() == Approx(0.096).margin(0.001));
+  CHECK(j.at("parts").at(0).at("error_before").get<double>() == Approx(0.109).margin(0.001));
   CHECK(j.at("parts").at(0).at("error_after").get<double>() < 0.01);
   CHECK(j.at("parts").at(0).at("measured") == "memory of 1 run");
-  CHECK(j.at("parts").at(0).at("worst") == "21 GiB");
+  CHECK(j.at("parts").at(0).at("worst") == "24 GiB");
   CHECK(std::abs(j.at("parts").at(0).at("worst_error").get<double>()) < 0.01);
   shell.write("anchored.yaml", std::string(kSmallScenario) + "software: mine\n");
   CHECK(shell.trainyard("run anchored.yaml --no-what-if").exit == 0);

@@ -115,7 +115,7 @@ TEST_CASE("the manual shows the coverage and the interval that the program print
   const trainyard::test::TopoAnswer coverage = shell.trainyard("validate coverage");
   REQUIRE(coverage.exit == 0);
   CHECK(page.find("```\n" + coverage.out + "```\n") != std::string::npos);
-  const std::string begin = "`step 4.11 s (3.56 s to 4.74 s with a probability of 80 %)`";
+  const std::string begin = "`step 4.11 s (3.39 s to 4.98 s with a probability of 80 %)`";
   CHECK(page.find(begin) != std::string::npos);
   std::string line = begin.substr(1, begin.size() - 2);
   line.replace(0, 5, "step       ");

@@ -187,9 +187,8 @@ TEST_CASE(
         file_text(shipped_file("scenarios/measured/tables/memory_doubt.csv")));
   const ClassCoverage coverage = coverage_of("memory", 0.25, cover_each_memory(all));
   CAPTURE(coverage.by_steps, coverage.by_families);
-  // Wider than the aim of 85 % by rows: what PyTorch allocates lies far inside.
-  CHECK(coverage.by_steps[1] == Approx(0.88).margin(0.01));
-  CHECK(coverage.by_families[1] == Approx(0.8).margin(0.055));
+  CHECK(coverage.by_steps[1] == Approx(0.8).margin(0.05));
+  CHECK(coverage.by_families[1] == Approx(0.8).margin(0.05));
   CHECK(coverage.half_width <= coverage.most_half_width);
 }
 

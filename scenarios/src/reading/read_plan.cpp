@@ -113,11 +113,11 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                   "Most tokens that an expert takes, over the mean, for example 1.25; the rest is dropped. Only with "
                   "dispatcher: all-to-all. Default: no limit."}))
     choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
-  choice.sharding.expert_masks =
-      fields.boolean({"masks",
-                      "Whether products with masks of zeros and ones bring tokens to their experts and back, so that "
-                      "each expert computes its whole capacity (GShard; MaxText without sparse_matmul)."},
-                     false);
+  choice.sharding.expert_masks = fields.boolean(
+      {"masks",
+       "Whether products with masks bring tokens to experts, which compute their whole capacity. GShard does, "
+       "and MaxText without sparse_matmul."},
+      false);
   if (choice.sharding.expert_masks && choice.sharding.expert_capacity == 0)
     fields.refuse("masks",
                   "each expert computes its capacity, which is not stated; expected capacity too, such as 1.25");

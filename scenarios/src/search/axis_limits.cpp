@@ -86,13 +86,15 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
 }
 
 /// Many frameworks have no pipeline with ZeRO beyond stage 1, and some have no lower stage than 2. One replica shares
-/// nothing at any stage.
+/// nothing at any stage. If both are impossible, the stage of ZeRO is the cause only where nothing else is.
 AxisPoint axis_point(const PlanQuestion& question, const PlanPoint& p, const std::string& axis, int devices) {
   AxisPoint impossible;
   for (const ZeroStage most_zero : {ZeroStage::parameters, ZeroStage::optimizer}) try {
       return simulated_point(single_axis_scenario(question, p, axis, devices, most_zero), question.base.name);
     } catch (const UserError& e) {
-      if (impossible.error.empty()) impossible.error = e.what();
+      const std::string error = e.what();
+      const auto names_zero = [](const std::string& words) { return words.find("zero_stage") != std::string::npos; };
+      if (impossible.error.empty() || (names_zero(impossible.error) && !names_zero(error))) impossible.error = error;
     }
   return impossible;
 }

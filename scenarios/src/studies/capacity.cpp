@@ -76,8 +76,10 @@ const Gpu& smallest_gpu(const Scenario& s) {
 
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
   plan.mesh = {};
-  plan.micro_batches = plan.steps = 1;
-  plan.stages.front().tasks = one_stage_tasks(1);
+  // A second micro-batch finds the gradients of the first in memory.
+  plan.micro_batches = std::min(plan.micro_batches, plan.stages.front().freed_gradients.empty() ? 1 : 2);
+  plan.steps = 1;
+  plan.stages.front().tasks = one_stage_tasks(plan.micro_batches);
   plan.lanes = {};
   plan.updates = {};
   plan.bucket_copy = false;  // the memory of buckets is part of the stage's
