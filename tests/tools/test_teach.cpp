@@ -176,7 +176,8 @@ TEST_CASE("teach shows the ring all-reduce with the buffers of RING-01", "[teach
 TEST_CASE("a step whose messages are mostly latency is not said to be limited by a link", "[teach]") {
   const Teacher shell;
   const std::string ring = "all-reduce --algorithm ring --ranks 4 --size ";
-  CHECK_THAT(shell.teach(ring + "1kB").out, Contains("limited by a latency of 1.00 us") && !Contains("limited by node0"));
+  CHECK_THAT(shell.teach(ring + "1kB").out,
+             Contains("limited by a latency of 1.00 us") && !Contains("limited by node0"));
   CHECK_THAT(shell.teach(ring + "100MB").out, Contains("limited by node0") && !Contains("limited by a latency"));
 }
 

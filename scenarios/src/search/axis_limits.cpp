@@ -86,7 +86,7 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
 }
 
 /// Many frameworks have no pipeline with ZeRO beyond stage 1, and some have no lower stage than 2. One replica shares
-/// nothing at any stage. If both are impossible, the stage of ZeRO is the cause only where nothing else is.
+/// nothing at any stage. If both are impossible, an error that does not name that stage is the cause.
 AxisPoint axis_point(const PlanQuestion& question, const PlanPoint& p, const std::string& axis, int devices) {
   AxisPoint impossible;
   for (const ZeroStage most_zero : {ZeroStage::parameters, ZeroStage::optimizer}) try {
