@@ -148,6 +148,11 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
                Contains("only with validate training, training-2026, mlperf, mlperf-v6 and outside-the-fit"));
   }
   CHECK_THAT(shell.trainyard("validate training --csv -").err, Contains("--csv: only with --left-out"));
+  // A table that is read for the predictions is no target.
+  const std::string spreads = shipped_file("scenarios/measured/tables/memory_doubt.csv").string();
+  const TopoAnswer overwritten = shell.trainyard("validate memory --csv " + spreads);
+  CHECK(overwritten.exit == 2);
+  CHECK_THAT(overwritten.err, Contains(", which is read"));
   // No constant is fitted to a family outside the fit, so that it is left out as it is.
   const std::string outside = "validate outside-the-fit --left-out --family titan-8B-h200";
   const json titan = parse_json(shell.trainyard(outside + " --json -").out);
